@@ -1,0 +1,50 @@
+# One command a habit. Everything runs in .venv, made from the hash-pinned locks in requirements/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
+SOURCES := app.py portal models migrations tests bench
+
+.PHONY: run setup setup-dev migrate test check format bench lock
+
+run: setup
+	$(BIN)/python app.py serve
+
+setup: $(VENV)/.portal
+
+setup-dev: $(VENV)/.dev
+
+$(VENV)/.portal: requirements/portal.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "python3 3.11 or newer is needed; try: make PYTHON=python3.12 run")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing the portal into $(VENV) (once, and after the lock changes) …"
+	@$(PIP) -r requirements/portal.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.portal
+	@echo "Installing the test and check tools into $(VENV) …"
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
+
+migrate: setup
+	$(BIN)/python app.py migrate
+
+test: setup-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup-dev
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy --strict app.py portal models bench
+	$(BIN)/lint-imports
+
+format: setup-dev
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+bench: setup-dev
+	$(BIN)/python -m bench $(ARGS)
+
+lock: setup-dev
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" pyproject.toml -o requirements/portal.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" --group dev -c requirements/portal.txt -o requirements/dev.txt

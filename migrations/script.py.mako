@@ -1,0 +1,23 @@
+"""${message}
+
+Rules: additive; reversible; schema and rows in separate migrations (add_…, fill_…, drop_…); a column that is
+dropped was unused by the release before; batch operations, since SQLite rebuilds the table.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+${imports if imports else ""}
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = ${repr(branch_labels)}
+depends_on = ${repr(depends_on)}
+
+
+def upgrade() -> None:
+    ${upgrades if upgrades else "pass"}
+
+
+def downgrade() -> None:
+    ${downgrades if downgrades else "pass"}

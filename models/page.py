@@ -1,0 +1,44 @@
+"""Pages: the schedulable and billed unit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import ID, Base, UTCDateTime, new_id
+
+
+class Page(Base):
+    """One page of one job. `position` counts from 1 over the job, `number` from 1 within its document.
+
+    `result` is the PageText as JSON once the page succeeded. `claimed_by` names the process that works on it.
+    """
+
+    __tablename__ = "pages"
+    __table_args__ = (
+        CheckConstraint("state in ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="state"),
+        UniqueConstraint("job_id", "position"),
+        Index("ix_pages_state_tenant_id", "state", "tenant_id"),
+        Index("ix_pages_state_finished_at", "state", "finished_at"),
+    )
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True, default=lambda: new_id("pag"))
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
+    document_id: Mapped[str] = mapped_column(ForeignKey("documents.id"), index=True)
+    position: Mapped[int]
+    number: Mapped[int]
+    state: Mapped[str] = mapped_column(String(12), default="queued")
+    attempt: Mapped[int] = mapped_column(default=0)
+    claimed_by: Mapped[str | None] = mapped_column(String(80))
+    is_blank: Mapped[bool] = mapped_column(default=False)
+    confidence: Mapped[float | None]
+    error_code: Mapped[str | None] = mapped_column(String(60))
+    error_message: Mapped[str | None] = mapped_column(String(500))
+    error_remedy: Mapped[str | None] = mapped_column(String(500))
+    result: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
+    started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

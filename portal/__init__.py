@@ -1,0 +1,1 @@
+"""The OCR portal: tenants, API keys, jobs and pages in front of one OCR engine."""

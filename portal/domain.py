@@ -1,0 +1,218 @@
+"""Frozen values that travel between packages: who calls, what is read, what was found.
+
+No behaviour beyond what derives from the values themselves; no database, no I/O. Boxes are
+`(x0, y0, x1, y1)` in pixels of the upright page image, origin top left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+Box = tuple[int, int, int, int]
+Quad = tuple[float, float, float, float, float, float, float, float]
+
+
+class Scope(StrEnum):
+    """What an API key may do: submit work, read results, use the chat door, free prompts, operate."""
+
+    OCR = "ocr"
+    READ = "read"
+    CHAT = "chat"
+    PROMPT = "prompt"
+    ADMIN = "admin"
+
+
+class Role(StrEnum):
+    """A member's standing in its tenant."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+
+
+class Task(StrEnum):
+    """What an engine is asked to do with a page."""
+
+    EXTRACT = "extract"
+    FIELDS = "fields"
+    TRANSLATE = "translate"
+
+
+class JobState(StrEnum):
+    """Where a job stands; the last four are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True when no page of the job will be worked on any more."""
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+class PageState(StrEnum):
+    """Where a page stands; the last three are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True when the page will not be worked on any more."""
+        return self not in (PageState.QUEUED, PageState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A proven caller: a signed-in member or an API key. Every query on tenant data takes its tenant_id."""
+
+    tenant_id: str
+    tenant_name: str
+    member_id: str | None
+    email: str | None
+    role: Role
+    is_admin: bool
+    scopes: frozenset[Scope]
+    api_key_id: str | None = None
+    address: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Who to show in audit entries: the e-mail, else the key's id."""
+        return self.email or self.api_key_id or self.tenant_name
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrompt:
+    """What is asked of each page: the task, the names of fields (fields), the target language (translate)."""
+
+    task: Task = Task.EXTRACT
+    fields: tuple[str, ...] = ()
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageSize:
+    """Size in pixels that a page will be rendered at."""
+
+    width_px: int
+    height_px: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What the sandbox learned of an uploaded file without decoding its pixels."""
+
+    media_type: str
+    page_sizes: tuple[PageSize, ...]
+
+    @property
+    def page_count(self) -> int:
+        """Number of pages (frames of a TIFF, pages of a PDF), at least 1."""
+        return len(self.page_sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A validated upload in the tenant's storage."""
+
+    id: str
+    tenant_id: str
+    file_name: str
+    media_type: str
+    byte_size: int
+    page_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageImage:
+    """One rasterized page: an 8-bit RGB PNG made by our own sandbox, so trusted bytes.
+
+    `dpi` is the resolution the page was rendered at when the document says (PDF), else None.
+    """
+
+    path: Path
+    width_px: int
+    height_px: int
+    dpi: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text. `score` is the engine's confidence 0–1, None where the engine gives none."""
+
+    text: str
+    box: Box
+    score: float | None
+    quad: Quad | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of rows in reading order: rows of cells, each cell the indices of its lines in PageText.lines.
+
+    A text block has one cell in each row (its fragments side by side); a table has the same number of cells in
+    each row, empty ones included.
+    """
+
+    kind: Literal["text", "table"]
+    rows: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """What an engine read on one page.
+
+    `lines` are in reading order. `width_px`/`height_px` are of the upright page; `rotation_degrees` is the
+    clockwise turn (0, 90, 180, 270) that made the given image upright; `skew_degrees` the small remaining
+    tilt. `confidence` is the mean line score weighted by text length, None where the engine gives none.
+    `truncated` names why the text was cut ("repetition", "length"), None when whole.
+    """
+
+    width_px: int
+    height_px: int
+    lines: tuple[Line, ...]
+    blocks: tuple[Block, ...]
+    markdown: str
+    confidence: float | None = None
+    rotation_degrees: int = 0
+    skew_degrees: float = 0.0
+    truncated: str | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        """True when no text was found; blank pages are not charged."""
+        return not self.markdown.strip()
+
+    @property
+    def text(self) -> str:
+        """Plain text in reading order: the cells of a table row separated by tabs, blocks by a blank line."""
+        return "\n\n".join(self._block_text(block) for block in self.blocks) if self.blocks else self.markdown
+
+    def _block_text(self, block: Block) -> str:
+        rows = [[" ".join(self.lines[i].text for i in cell) for cell in row] for row in block.rows]
+        return "\n".join("\t".join(row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCapability:
+    """What one engine can do: offered to people before anything is reserved.
+
+    `unavailable` maps each task that it cannot do to the reason, in words for the user.
+    """
+
+    name: str
+    checkpoint: str
+    profile_version: str
+    tasks: frozenset[Task]
+    languages: tuple[str, ...]
+    unavailable: dict[Task, str] = field(default_factory=dict)

@@ -1,0 +1,151 @@
+"""Story 2: one claimed page is rasterized, read in its turn, stored and counted.
+
+Rasterizing may run one page ahead of the engine; recognition takes one of the engine's slots. Whatever
+happens to the page ends in exactly one stored outcome, or the page goes back to the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import structlog
+
+from portal.documents.rasterize import rasterize, write_view
+from portal.domain import PageImage, PageState, PageText
+from portal.engine.base import Engine
+from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
+from portal.jobs import claims
+from portal.jobs.claims import Claim, Ending
+from portal.jobs.context import JobContext
+from portal.results.serial import page_text_to_json
+
+log = structlog.get_logger()
+
+_ENGINE_CALLS = 3
+_FIRST_BACKOFF_SECONDS = 0.5
+_STORE_RETRY_SECONDS = 2.0
+
+
+async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
+    """Works the page off. Cancelling it gives the page back to the queue."""
+    began = time.monotonic()
+    try:
+        ending = await _outcome(context, claim, engine, slots)
+        await _store(context, claim, ending)
+    except asyncio.CancelledError:
+        await asyncio.shield(asyncio.to_thread(release, context, claim))
+        raise
+    finally:
+        context.notices.announce()
+    log.info(
+        "page ended",
+        job=claim.ended.job_id,
+        page=claim.page_id,
+        outcome=ending.outcome,
+        attempt=ending.attempt,
+        seconds=round(time.monotonic() - began, 2),
+    )
+
+
+def internal_failure(claim: Claim) -> Ending:
+    """The outcome of a page whose execution hit a fault of the portal itself."""
+    error = PortalError(
+        "The portal failed on this page.", code="internal", remedy="Retry the page; tell the operator if it lasts."
+    )
+    return _failed(error, claim.attempt)
+
+
+async def _outcome(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> Ending:
+    place = (claim.tenant_id, claim.document_id, claim.number)
+    scratch = context.storage.page_image_path(*place)
+    try:
+        image = await asyncio.to_thread(_rasterize, context, claim, scratch)
+    except (DocumentRefused, Unavailable) as error:
+        return _failed(error, claim.attempt)
+    try:
+        async with slots:
+            reading, attempt = await _read(engine, image, claim, context.settings.engine.page_seconds)
+        rotation = reading.rotation_degrees if isinstance(reading, PageText) else 0
+        await asyncio.to_thread(_keep_view, image, rotation, context.storage.page_view_path(*place))
+    finally:
+        scratch.unlink(missing_ok=True)
+    return _read_ending(reading, attempt) if isinstance(reading, PageText) else _failed(reading, attempt)
+
+
+def _rasterize(context: JobContext, claim: Claim, scratch: Path) -> PageImage:
+    source = context.storage.source_path(claim.tenant_id, claim.document_id)
+    return rasterize(context.sandbox, source, claim.media_type, claim.number, scratch)
+
+
+def _keep_view(image: PageImage, rotation_degrees: int, target: Path) -> None:
+    try:
+        write_view(image, rotation_degrees, target)
+    except (OSError, Unavailable) as error:  # a full disk must not cost the text that was read
+        log.warning("page image not kept", reason=type(error).__name__)
+
+
+async def _read(
+    engine: Engine, image: PageImage, claim: Claim, page_seconds: int
+) -> tuple[PageText | EngineError, int]:
+    """Calls the engine, again where it may help, within the page's deadline; also gives the attempts so far."""
+    error = EngineError(
+        f"The engine did not answer within {page_seconds} seconds.", is_permanent=True, code="engine_timeout"
+    )
+    attempt = claim.attempt
+    try:
+        async with asyncio.timeout(page_seconds):
+            for call in range(_ENGINE_CALLS):
+                try:
+                    return await engine.recognise(image, claim.prompt), attempt
+                except EngineError as failure:
+                    if failure.is_permanent or call == _ENGINE_CALLS - 1:
+                        return failure, attempt
+                attempt += 1
+                await asyncio.sleep(_FIRST_BACKOFF_SECONDS * 2**call)
+    except TimeoutError:
+        pass
+    return error, attempt
+
+
+def _read_ending(text: PageText, attempt: int) -> Ending:
+    return Ending(
+        PageState.SUCCEEDED,
+        "blank" if text.is_blank else "truncated" if text.truncated else "read",
+        attempt,
+        result=page_text_to_json(text),
+        confidence=text.confidence,
+    )
+
+
+def _failed(error: PortalError, attempt: int) -> Ending:
+    words = (error.code[:60], _stored_words(error.message), _stored_words(error.remedy))
+    return Ending(PageState.FAILED, "failed", attempt, error=words)
+
+
+def _stored_words(words: str) -> str:
+    # An engine's own words may hold what Postgres refuses in text: NUL and lone surrogates.
+    return words.replace("\0", "").encode("utf-8", "replace").decode()[:500]
+
+
+async def _store(context: JobContext, claim: Claim, ending: Ending) -> None:
+    """Waits out a database that is away: a page that was read is not read again for it."""
+    while True:
+        try:
+            return await asyncio.to_thread(store, context, claim, ending)
+        except Unavailable as error:
+            log.warning("page outcome waits for the database", page=claim.page_id, reason=error.message)
+            await asyncio.sleep(_STORE_RETRY_SECONDS)
+
+
+def store(context: JobContext, claim: Claim, ending: Ending) -> None:
+    """Stores the outcome in one transaction. Raises Unavailable when the database is away."""
+    with context.database.transaction() as session:
+        claims.store(session, claim, ending)
+
+
+def release(context: JobContext, claim: Claim) -> None:
+    """Gives the page back to the queue. Raises Unavailable."""
+    with context.database.transaction() as session:
+        claims.release(session, claim)

@@ -1,0 +1,57 @@
+"""In-process signals: new work is queued, a job moved. Hints only; the truth is in the database.
+
+Who waits also looks by himself every `LOOK_SECONDS`, since another process may have moved the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+LOOK_SECONDS = 1.0
+
+
+class Listener:
+    """Remembers announcements made since the last `next`, so none is missed between a look and a wait."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        """Called on the event loop only."""
+        self._event.set()
+
+    async def next(self, seconds: float = LOOK_SECONDS) -> None:
+        """Returns at the next announcement not yet heard, or after `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._event.wait(), seconds)
+        self._event.clear()
+
+
+class Notices:
+    """Wakes listening coroutines. `announce` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: set[Listener] = set()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Listener]:
+        """A listener of the running event loop, for the length of the block."""
+        self._loop = asyncio.get_running_loop()
+        listener = Listener()
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+    def announce(self) -> None:
+        """Says that something about the queue or a job changed. A no-op where nobody listens."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            listener.wake()

@@ -1,0 +1,193 @@
+"""Story 1: bytes and a task prompt become a stored job whose pages wait for their turn.
+
+Check the order, admit every file, store, then one transaction for documents, job and pages. What is refused
+leaves nothing behind. Called in a thread by the API and the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlalchemy.orm import Session
+
+from models import DocumentRow, Job, Page
+from models.base import new_id
+from portal import audit
+from portal.documents.intake import Admitted, Upload, admit
+from portal.domain import Principal, Scope, Task, TaskPrompt
+from portal.engine.base import Engine
+from portal.errors import Busy, Forbidden, InvalidRequest
+from portal.jobs import pace
+from portal.jobs.context import DEFAULT, JobContext, require_task
+from portal.jobs.queries import JobView, get_job
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is asked for: the prompt, an engine by name, and page numbers (from 1) of each document, or all."""
+
+    prompt: TaskPrompt = field(default_factory=TaskPrompt)
+    engine: str = DEFAULT
+    page_numbers: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Stored:
+    document_id: str
+    admitted: Admitted
+    page_numbers: tuple[int, ...]
+
+
+def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> JobView:
+    """Accepts the uploads as one job and returns it, queued.
+
+    Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy or Unavailable;
+    then nothing is stored. The uploads stay the caller's to remove.
+    """
+    engine = _check_order(context, principal, uploads, order)
+    _refuse_when_full(context, engine, pages=len(uploads))
+    admitted = [admit(upload, context.sandbox, context.settings.intake) for upload in uploads]
+    chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
+    with (
+        _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
+        context.database.transaction() as session,
+    ):
+        _refuse_backlog(session, context, engine, pages=sum(len(pages) for pages in chosen))
+        job = _insert(session, principal, documents, order, engine)
+    context.notices.announce()
+    return get_job(context, principal.tenant_id, job.id)
+
+
+def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> Engine:
+    if Scope.OCR not in principal.scopes:
+        raise Forbidden("This key may not submit work.", remedy="Use a key with the scope 'ocr'.")
+    if not uploads:
+        raise InvalidRequest("No file was sent.", code="no_files", remedy="Send at least one file.")
+    limit = context.settings.intake.max_job_files
+    if len(uploads) > limit:
+        raise InvalidRequest(
+            f"{len(uploads)} files were sent; a job takes at most {limit}.",
+            code="too_many_files",
+            remedy="Split them over several jobs.",
+        )
+    engine = context.engines.get(order.engine)
+    require_task(engine, order.prompt.task)
+    if order.prompt.task is Task.FIELDS and not order.prompt.fields:
+        raise InvalidRequest("The task 'fields' needs the names of the fields.", remedy="Send 'fields'.")
+    return engine
+
+
+def _chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+    count = file.inspection.page_count
+    if wanted is None:
+        return tuple(range(1, count + 1))
+    beyond = [number for number in wanted if not 1 <= number <= count]
+    if beyond or not wanted:
+        raise InvalidRequest(
+            f"{file.file_name} has pages 1 to {count}; page {beyond[0] if beyond else 'list'} cannot be read.",
+            code="page_out_of_range",
+            remedy=f"Choose pages between 1 and {count}, or leave the choice out to read all.",
+        )
+    return tuple(sorted(set(wanted)))
+
+
+@contextmanager
+def _stored(
+    context: JobContext,
+    principal: Principal,
+    uploads: Sequence[Upload],
+    admitted: Iterator[tuple[Admitted, tuple[int, ...]]],
+) -> Iterator[list[_Stored]]:
+    """Blobs first, rows after: a blob without a row is swept at the next start, a row without a blob is a loss."""
+    documents: list[_Stored] = []
+    try:
+        for upload, (file, page_numbers) in zip(uploads, admitted, strict=True):
+            document_id = new_id("doc")
+            documents.append(_Stored(document_id, file, page_numbers))
+            context.storage.store(principal.tenant_id, document_id, upload.path)
+        yield documents
+    except BaseException:
+        for document in documents:
+            context.storage.delete_document(principal.tenant_id, document.document_id)
+        raise
+
+
+def _refuse_when_full(context: JobContext, engine: Engine, *, pages: int) -> None:
+    """The early look, before any file is opened; the one that counts is inside the transaction."""
+    with context.database.reading() as session:
+        _refuse_backlog(session, context, engine, pages=pages)
+
+
+def _refuse_backlog(session: Session, context: JobContext, engine: Engine, *, pages: int) -> None:
+    limit = context.settings.engine.max_backlog_pages
+    excess = pace.queued_pages(session) + pages - limit
+    if excess <= 0:
+        return
+    if pages > limit:
+        raise InvalidRequest(
+            f"{pages} pages are more than the portal takes at once ({limit}).",
+            code="too_many_pages",
+            remedy="Split the document, or choose fewer pages.",
+        )
+    drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
+    raise Busy(
+        "The portal has as much waiting work as it may hold.",
+        retry_after_seconds=pace.retry_after_seconds(excess, drain_seconds),
+    )
+
+
+def _insert(session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine) -> Job:
+    job = Job(
+        id=new_id("job"),
+        tenant_id=principal.tenant_id,
+        member_id=principal.member_id,
+        api_key_id=principal.api_key_id,
+        task=order.prompt.task,
+        prompt={"fields": list(order.prompt.fields), "language": order.prompt.language},
+        engine=engine.capability.name,
+        engine_profile=engine.capability.profile_version,
+        page_count=sum(len(document.page_numbers) for document in documents),
+    )
+    session.add(job)
+    session.add_all(_document_row(principal, document) for document in documents)
+    session.flush()
+    session.add_all(_page_rows(job, documents))
+    audit.record(
+        session,
+        "job.submitted",
+        actor=principal.label,
+        tenant_id=principal.tenant_id,
+        target=job.id,
+        address=principal.address,
+        pages=job.page_count,
+        task=job.task,
+    )
+    return job
+
+
+def _document_row(principal: Principal, document: _Stored) -> DocumentRow:
+    admitted = document.admitted
+    return DocumentRow(
+        id=document.document_id,
+        tenant_id=principal.tenant_id,
+        member_id=principal.member_id,
+        file_name=admitted.file_name,
+        media_type=admitted.inspection.media_type,
+        byte_size=admitted.byte_size,
+        sha256=admitted.sha256,
+        page_count=admitted.inspection.page_count,
+    )
+
+
+def _page_rows(job: Job, documents: Sequence[_Stored]) -> Iterator[Page]:
+    numbered = [(document, number) for document in documents for number in document.page_numbers]
+    for position, (document, number) in enumerate(numbered, start=1):
+        yield Page(
+            tenant_id=job.tenant_id,
+            job_id=job.id,
+            document_id=document.document_id,
+            position=position,
+            number=number,
+        )

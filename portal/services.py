@@ -1,0 +1,20 @@
+"""What the edges (api, web, ui) are given: built once in app.py, never global."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from portal.accounts.peppers import Peppers
+from portal.db import Database
+from portal.jobs.context import JobContext
+from portal.settings import Settings
+
+
+@dataclass(frozen=True)
+class Services:
+    """The running portal's parts; safe to share between threads."""
+
+    settings: Settings
+    database: Database
+    peppers: Peppers
+    jobs: JobContext

@@ -1,0 +1,226 @@
+"""Frozen, grouped settings from PORTAL_* variables: read once at the start, passed down, never re-read.
+
+Each variable `PORTAL_X` is the field `x` of exactly one group. Secrets may come as `PORTAL_X_FILE`. An
+unknown `PORTAL_*` variable stops the start and is named, so that a typo never passes for a setting.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from portal.errors import SettingsError
+
+PREFIX = "PORTAL_"
+KUBERNETES_REMEDY = (
+    "Kubernetes injects such variables for a Service named 'portal': set 'enableServiceLinks: false' on the pod, "
+    "or rename the Service."
+)
+
+
+class _FileSource(EnvSettingsSource):
+    """Reads `PORTAL_X_FILE` for each secret field `x` (mounted secrets of Docker and Kubernetes)."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        if not _is_secret(field):
+            return None, field_name, False
+        path = self.env_vars.get(f"{PREFIX}{field_name}_FILE".lower())
+        if path is None:
+            return None, field_name, False
+        try:
+            return Path(path).read_text(encoding="utf-8").rstrip("\r\n"), field_name, False
+        except OSError as error:
+            raise SettingsError(
+                f"{PREFIX}{field_name.upper()}_FILE names a file that cannot be read: {error.strerror}.",
+                remedy="Mount the file and let the portal's user read it, or unset the variable.",
+            ) from error
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return field.annotation is SecretStr or SecretStr in get_args(field.annotation)
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _network(value: str) -> str:
+    return value if value == "*" else str(ipaddress.ip_network(value, strict=False))
+
+
+class _Group(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, enable_decoding=False
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _FileSource(settings_cls)
+
+
+class ServerSettings(_Group):
+    """Where the portal listens and how it is reached."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(7860, ge=0, le=65535)
+    public_url: str | None = Field(None, pattern=r"^https?://[^/]+$")
+    trusted_proxies: Annotated[tuple[Annotated[str, BeforeValidator(_network)], ...], BeforeValidator(_split)] = ()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
+class StoreSettings(_Group):
+    """Where rows and blobs lie."""
+
+    data_dir: Path = Path("data")
+    database_url: SecretStr | None = None
+
+
+class AccountSettings(_Group):
+    """Who may come in."""
+
+    registration: Literal["open", "closed"] = "open"
+    admin_email: str = "admin@localhost"
+    admin_password: SecretStr | None = None
+    secret: SecretStr | None = None
+    session_days: int = Field(14, ge=1, le=365)
+
+
+class IntakeSettings(_Group):
+    """What an upload may be."""
+
+    max_file_bytes: int = Field(100 * 2**20, ge=1024)
+    max_document_pages: int = Field(1000, ge=1)
+    max_page_pixels: int = Field(50_000_000, ge=1_000_000)
+    max_job_files: int = Field(100, ge=1)
+    sandbox_seconds: int = Field(30, ge=1)
+    sandbox_memory_bytes: int = Field(2 * 2**30, ge=512 * 2**20)
+
+
+class EngineSettings(_Group):
+    """What reads the pages, and how much work may wait for it."""
+
+    embedded: Literal["on", "off"] = "on"
+    embedded_workers: int | None = Field(None, ge=1, le=64)
+    page_seconds: int = Field(120, ge=1)
+    max_backlog_pages: int = Field(2000, ge=1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All groups. Build it with `load`."""
+
+    server: ServerSettings
+    store: StoreSettings
+    accounts: AccountSettings
+    intake: IntakeSettings
+    engine: EngineSettings
+
+    @property
+    def database_url(self) -> str:
+        """SQLAlchemy URL with its driver; SQLite in the data folder unless PORTAL_DATABASE_URL is set."""
+        given = self.store.database_url
+        if given is None:
+            return f"sqlite:///{self.store.data_dir / 'portal.db'}"
+        url = given.get_secret_value()
+        for scheme in ("postgres://", "postgresql://"):
+            if url.startswith(scheme):
+                return "postgresql+psycopg://" + url.removeprefix(scheme)
+        return url
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """(variable, effective value) of each setting, secrets masked: what `app.py check` prints."""
+        for group in (self.server, self.store, self.accounts, self.intake, self.engine):
+            for name, value in group:
+                yield PREFIX + name.upper(), _shown(value)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "(not set)"
+    if isinstance(value, SecretStr):
+        return "********"
+    if isinstance(value, tuple):
+        return ",".join(value) or "(none)"
+    return str(value)
+
+
+_GROUPS: tuple[type[_Group], ...] = (
+    ServerSettings,
+    StoreSettings,
+    AccountSettings,
+    IntakeSettings,
+    EngineSettings,
+)
+
+
+def load() -> Settings:
+    """Reads and checks the environment. Raises SettingsError naming the variable and what to do."""
+    _refuse_unknown(os.environ)
+    try:
+        return Settings(ServerSettings(), StoreSettings(), AccountSettings(), IntakeSettings(), EngineSettings())
+    except ValidationError as error:
+        raise _explained(error, os.environ) from None
+
+
+def _known() -> dict[str, FieldInfo]:
+    return {PREFIX + name.upper(): field for group in _GROUPS for name, field in group.model_fields.items()}
+
+
+def _refuse_unknown(environ: Mapping[str, str]) -> None:
+    known = _known()
+    secrets = {f"{name}_FILE" for name, field in known.items() if _is_secret(field)}
+    for name in sorted(environ):
+        if not name.startswith(PREFIX):
+            continue
+        if name in secrets and environ.get(name.removesuffix("_FILE")):
+            raise SettingsError(f"Both {name.removesuffix('_FILE')} and {name} are set.", remedy="Keep one of the two.")
+        if name not in known and name not in secrets:
+            raise _unknown(name, environ[name], [*known, *secrets])
+
+
+def _unknown(name: str, value: str, names: list[str]) -> SettingsError:
+    if _is_from_kubernetes(name, value):
+        return SettingsError(f"Unknown setting {name}.", remedy=KUBERNETES_REMEDY)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    return SettingsError(
+        f"Unknown setting {name}.", remedy=f"{hint}Unset it; the README lists every PORTAL_* variable."
+    )
+
+
+def _is_from_kubernetes(name: str, value: str) -> bool:
+    rest = name.removeprefix(PREFIX)
+    return value.startswith("tcp://") or rest.startswith(("SERVICE_", "PORT_"))
+
+
+def _explained(error: ValidationError, environ: Mapping[str, str]) -> SettingsError:
+    first = error.errors(include_input=False)[0]
+    name = PREFIX + str(first["loc"][0]).removeprefix(PREFIX).upper()
+    remedy = "Correct the value; the README lists what each variable takes."
+    if environ.get(name, "").startswith("tcp://"):
+        remedy = KUBERNETES_REMEDY
+    return SettingsError(f"{name}: {first['msg']}.", remedy=remedy)

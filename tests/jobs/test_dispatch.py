@@ -1,0 +1,127 @@
+"""Turns between tenants, recovery after a death, and one dispatcher for a database."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sqlalchemy import func, select, update
+
+from models import Job, Page, UsageEntry
+from portal.domain import JobState, PageState
+from portal.engine import fakes
+from portal.jobs import claims
+from portal.jobs.ownership import Ownership
+from portal.jobs.queries import get_job, wait
+from tests.jobs.conftest import Bench, dispatching
+
+
+def _claimed_in_order(bench: Bench) -> list[str]:
+    with bench.context.database.reading() as session:
+        return list(session.scalars(select(Page.job_id).order_by(Page.started_at)))
+
+
+def test_newcomer_is_claimed_early_when_another_tenant_floods(bench: Bench) -> None:
+    flood = bench.submit(bench.alice, pages=12)
+    small = bench.submit(bench.charlie, pages=1)
+    assert small.pages_ahead == 1
+    bench.run(flood, small)
+    assert _claimed_in_order(bench).index(small.id) <= 1
+
+
+def test_own_small_job_is_claimed_early_when_own_archive_waits(sqlite_bench: Bench) -> None:
+    archive = sqlite_bench.submit(pages=12)
+    receipt = sqlite_bench.submit(pages=1)
+    sqlite_bench.run(archive, receipt)
+    assert _claimed_in_order(sqlite_bench).index(receipt.id) <= 1
+
+
+def test_finished_pages_are_not_read_again_when_a_dead_process_left_some_running(bench: Bench) -> None:
+    job = bench.submit(pages=3)
+    with bench.context.database.transaction() as session:
+        first = claims.claim(session, "dead:1", bench.alice.tenant_id, job.id)
+        assert first is not None
+        claims.store(session, first, claims.Ending(PageState.SUCCEEDED, "read", 1, result={}))
+        claims.claim(session, "dead:1", bench.alice.tenant_id, job.id)
+    assert get_job(bench.context, bench.alice.tenant_id, job.id).state is JobState.RUNNING
+    [job] = bench.run(job)
+    assert job.state is JobState.SUCCEEDED
+    assert [page.attempt for page in job.pages] == [1, 2, 1]
+    assert sum(bench.engine.calls.values()) == 2
+    with bench.context.database.reading() as session:
+        assert session.scalar(select(func.sum(UsageEntry.pages))) == 3
+
+
+def test_page_is_given_up_when_it_killed_the_portal_often(bench: Bench) -> None:
+    job = bench.submit(pages=2)
+    with bench.context.database.transaction() as session:
+        claims.claim(session, "dead:1", bench.alice.tenant_id, job.id)
+        session.execute(update(Page).where(Page.position == 1).values(attempt=claims.MAX_CLAIMS))
+    [job] = bench.run(job)
+    assert job.state is JobState.PARTIAL
+    assert job.pages[0].error is not None
+    assert job.pages[0].error.code == "interrupted"
+
+
+def test_pages_go_back_to_the_queue_when_the_portal_stops(bench: Bench) -> None:
+    bench.engine.is_held = True
+    job = bench.submit(pages=3)
+
+    async def start_and_stop() -> None:
+        async with dispatching(bench.context):
+            while not bench.engine.order:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(start_and_stop())
+    job = get_job(bench.context, bench.alice.tenant_id, job.id)
+    assert [(page.state, page.attempt) for page in job.pages] == [(PageState.QUEUED, 0)] * 3
+    bench.engine.is_held = False
+    [job] = bench.run(job)
+    assert job.state is JobState.SUCCEEDED
+
+
+def test_late_outcome_is_dropped_when_the_page_was_taken_over(bench: Bench) -> None:
+    job = bench.submit()
+    with bench.context.database.transaction() as session:
+        late = claims.claim(session, "slow:1", bench.alice.tenant_id, job.id)
+        assert late is not None
+        claims.recover(session)
+    [job] = bench.run(job)
+    with bench.context.database.transaction() as session:
+        assert not claims.store(session, late, claims.Ending(PageState.FAILED, "failed", 1))
+    assert get_job(bench.context, bench.alice.tenant_id, job.id).state is JobState.SUCCEEDED
+    with bench.context.database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(UsageEntry)) == 1
+
+
+def test_engine_is_never_asked_for_more_than_its_slots(sqlite_bench: Bench) -> None:
+    sqlite_bench.engine.slots = 2
+    sqlite_bench.engine.script = [fakes.answers("x", seconds=0.02)]
+    sqlite_bench.run(sqlite_bench.submit(pages=8))
+    assert sqlite_bench.engine.most_at_once == 2
+
+
+def test_only_one_may_dispatch_when_two_start(bench: Bench) -> None:
+    first, second = Ownership(bench.context.database), Ownership(bench.context.database)
+    assert first.take()
+    assert not second.take()
+    assert first.is_held()
+    first.release()
+    assert second.take()
+    second.release()
+
+
+def test_waiter_hears_of_the_end_at_once(sqlite_bench: Bench) -> None:
+    job = sqlite_bench.submit()
+
+    async def timed() -> JobState:
+        async with dispatching(sqlite_bench.context):
+            return (await wait(sqlite_bench.context, sqlite_bench.alice.tenant_id, job.id, 30)).state
+
+    assert asyncio.run(timed()) is JobState.SUCCEEDED
+
+
+def test_state_of_every_job_is_final_when_nothing_waits(bench: Bench) -> None:
+    jobs = [bench.submit(who, pages=pages) for who in (bench.alice, bench.charlie) for pages in (1, 2)]
+    bench.run(*jobs)
+    with bench.context.database.reading() as session:
+        assert {JobState(state).is_final for state in session.scalars(select(Job.state))} == {True}

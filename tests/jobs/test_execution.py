@@ -1,0 +1,109 @@
+"""Story 2: each page ends in exactly one stored outcome, counted once."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from models import Page, UsageEntry
+from portal.domain import JobState, PageState
+from portal.engine import fakes
+from portal.jobs.queries import JobView, export_job, page_text, page_view_path
+from portal.results.export import ExportFormat
+from tests.jobs.conftest import Bench
+
+
+def _usage(bench: Bench, job: JobView) -> list[tuple[str, int, str | None]]:
+    with bench.context.database.reading() as session:
+        rows = session.scalars(
+            select(UsageEntry)
+            .join(Page, Page.id == UsageEntry.page_id)
+            .where(UsageEntry.job_id == job.id)
+            .order_by(Page.position)
+        )
+        return [(row.outcome, row.pages, row.member_id) for row in rows]
+
+
+def test_text_is_stored_and_counted_when_pages_are_read(bench: Bench) -> None:
+    bench.engine.script = [fakes.answers("Total 9.00")]
+    [job] = bench.run(bench.submit(pages=2))
+    assert job.state is JobState.SUCCEEDED
+    assert (job.pages_done, job.pages_failed, job.eta_seconds) == (2, 0, None)
+    text = page_text(bench.context, bench.alice.tenant_id, job.id, 2)
+    assert text is not None
+    assert text.text == "Total 9.00"
+    assert page_view_path(bench.context, bench.alice.tenant_id, job.id, 1).read_bytes()[:2] == b"\xff\xd8"
+    assert _usage(bench, job) == [("read", 1, bench.alice.member_id)] * 2
+    assert b"Total 9.00" in export_job(bench.context, bench.alice.tenant_id, job.id, ExportFormat.TXT).content
+    assert not list((bench.folder / "data").rglob("*.png")), "scratch images are removed"
+
+
+def test_blank_page_is_not_charged(bench: Bench) -> None:
+    bench.engine.script = [fakes.blank()]
+    [job] = bench.run(bench.submit())
+    assert (job.state, job.counts.blank) == (JobState.SUCCEEDED, 1)
+    assert _usage(bench, job) == [("blank", 0, bench.alice.member_id)]
+
+
+def test_job_is_partial_when_one_page_fails_for_good(bench: Bench) -> None:
+    job = bench.submit(pages=3)
+    path = bench.context.storage.page_image_path(bench.alice.tenant_id, job.documents[0].id, 2)
+    bench.engine.scripts[path] = [fakes.fails(is_permanent=True, message="Page is too dark.\0")]
+    [job] = bench.run(job)
+    assert job.state is JobState.PARTIAL
+    assert [page.state for page in job.pages] == [PageState.SUCCEEDED, PageState.FAILED, PageState.SUCCEEDED]
+    error = job.pages[1].error
+    assert error is not None
+    assert (error.code, error.message) == ("engine_failed", "Page is too dark.")
+    assert error.remedy
+    assert [entry[:2] for entry in _usage(bench, job)] == [("read", 1), ("failed", 0), ("read", 1)]
+    assert bench.engine.calls[path] == 1
+
+
+def test_page_is_read_when_the_engine_stumbles_once(bench: Bench) -> None:
+    bench.engine.script = [fakes.fails(), fakes.answers("second call")]
+    [job] = bench.run(bench.submit())
+    assert (job.state, job.pages[0].attempt) == (JobState.SUCCEEDED, 2)
+    assert _usage(bench, job) == [("read", 1, bench.alice.member_id)]
+
+
+def test_page_fails_when_the_engine_always_stumbles(sqlite_bench: Bench) -> None:
+    sqlite_bench.engine.script = [fakes.fails()]
+    [job] = sqlite_bench.run(sqlite_bench.submit())
+    assert (job.state, job.pages[0].attempt) == (JobState.FAILED, 3)
+
+
+def test_page_fails_when_the_engine_hangs(sqlite_bench: Bench) -> None:
+    sqlite_bench.engine.script = [fakes.hangs()]
+    [job] = sqlite_bench.run(sqlite_bench.submit())
+    assert job.state is JobState.FAILED
+    assert job.pages[0].error is not None
+    assert job.pages[0].error.code == "engine_timeout"
+
+
+def test_other_pages_go_on_when_the_engine_has_a_bug(sqlite_bench: Bench) -> None:
+    job = sqlite_bench.submit(pages=2)
+    path = sqlite_bench.context.storage.page_image_path(sqlite_bench.alice.tenant_id, job.documents[0].id, 1)
+    sqlite_bench.engine.scripts[path] = [fakes.crashes()]
+    [job] = sqlite_bench.run(job)
+    assert job.state is JobState.PARTIAL
+    assert job.pages[0].error is not None
+    assert job.pages[0].error.code == "internal"
+    assert "bug" not in job.pages[0].error.message
+
+
+def test_garbage_is_stored_as_it_is(bench: Bench) -> None:
+    bench.engine.script = [fakes.garbage()]
+    [job] = bench.run(bench.submit())
+    assert job.state is JobState.SUCCEEDED
+    for format in ExportFormat:
+        assert b"aaaa" in export_job(bench.context, bench.alice.tenant_id, job.id, format).content
+
+
+def test_page_that_cannot_be_rendered_fails_alone(sqlite_bench: Bench) -> None:
+    job = sqlite_bench.submit(pages=2)
+    source = sqlite_bench.context.storage.source_path(sqlite_bench.alice.tenant_id, job.documents[0].id)
+    source.write_bytes(source.read_bytes()[:300])
+    [job] = sqlite_bench.run(job)
+    assert job.is_final
+    assert job.pages[1].error is not None
+    assert job.pages[1].error.remedy

@@ -1,0 +1,123 @@
+"""Story 1: what is accepted is stored whole; what is refused leaves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from models import AuditEntry, DocumentRow, Job, Page
+from portal.documents.intake import Upload
+from portal.domain import JobState, PageState, Scope, Task, TaskPrompt
+from portal.errors import Busy, DocumentRefused, Forbidden, InvalidRequest, TaskUnavailable
+from portal.jobs.queries import get_job, list_jobs
+from portal.jobs.submission import Order, submit
+from tests.jobs.conftest import Bench
+
+
+def _rows(bench: Bench) -> tuple[int, int, int]:
+    with bench.context.database.reading() as session:
+        counts = [session.scalar(select(func.count()).select_from(table)) or 0 for table in (DocumentRow, Job, Page)]
+    return counts[0], counts[1], counts[2]
+
+
+def _blobs(bench: Bench) -> list[Path]:
+    return [path for path in (bench.folder / "data").rglob("*") if path.is_file()]
+
+
+def test_pages_wait_when_files_are_submitted(bench: Bench) -> None:
+    uploads = [bench.upload("a.png"), bench.upload("b.tiff", pages=3)]
+    job = submit(bench.context, bench.alice, uploads, Order())
+    assert job.state is JobState.QUEUED
+    assert [(page.position, page.number, page.file_name) for page in job.pages] == [
+        (1, 1, "a.png"),
+        (2, 1, "b.tiff"),
+        (3, 2, "b.tiff"),
+        (4, 3, "b.tiff"),
+    ]
+    assert {page.state for page in job.pages} == {PageState.QUEUED}
+    assert job.pages_ahead == 0
+    assert job.eta_seconds is not None
+    assert (job.submitted_by, job.via) == ("alice@acme.example", "browser")
+    assert _rows(bench) == (2, 1, 4)
+    assert len(_blobs(bench)) == 2
+    with bench.context.database.reading() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "job.submitted")).one()
+        assert (entry.target, entry.details["pages"]) == (job.id, 4)
+
+
+def test_only_chosen_pages_wait_when_numbers_are_given(sqlite_bench: Bench) -> None:
+    job = sqlite_bench.submit(pages=5, order=Order(page_numbers=(4, 2, 2)))
+    assert [page.number for page in job.pages] == [2, 4]
+
+
+def test_nothing_is_stored_when_one_file_is_refused(bench: Bench) -> None:
+    bad = bench.folder / "upload-bad"
+    bad.write_bytes(b"not an image")
+    with pytest.raises(DocumentRefused, match=r"bad\.png") as refused:
+        submit(bench.context, bench.alice, [bench.upload(), Upload("bad.png", bad)], Order())
+    assert refused.value.code == "file_type_unknown"
+    assert _rows(bench) == (0, 0, 0)
+    assert _blobs(bench) == []
+
+
+@pytest.mark.parametrize("numbers", [(0,), (2,), ()])
+def test_nothing_is_stored_when_a_page_is_out_of_range(sqlite_bench: Bench, numbers: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        sqlite_bench.submit(order=Order(page_numbers=numbers))
+    assert refused.value.code == "page_out_of_range"
+    assert _rows(sqlite_bench) == (0, 0, 0)
+
+
+def test_busy_says_when_to_come_back_when_the_backlog_is_full(bench: Bench) -> None:
+    for _ in range(20):
+        bench.submit(pages=10)
+    with pytest.raises(Busy) as refused:
+        bench.submit(bench.charlie)
+    assert refused.value.retry_after_seconds is not None
+    assert refused.value.retry_after_seconds >= 1
+    assert _rows(bench) == (20, 20, 200)
+
+
+def test_document_larger_than_the_backlog_is_refused_for_good(sqlite_bench: Bench) -> None:
+    settings = replace(
+        sqlite_bench.context.settings,
+        engine=sqlite_bench.context.settings.engine.model_copy(update={"max_backlog_pages": 3}),
+    )
+    context = replace(sqlite_bench.context, settings=settings)
+    with pytest.raises(InvalidRequest) as refused:
+        submit(context, sqlite_bench.alice, [sqlite_bench.upload(pages=4)], Order())
+    assert refused.value.code == "too_many_pages"
+    assert _blobs(sqlite_bench) == []
+
+
+def test_refused_with_the_engines_reason_when_it_cannot_do_the_task(sqlite_bench: Bench) -> None:
+    with pytest.raises(TaskUnavailable, match="reads text only"):
+        sqlite_bench.submit(order=Order(prompt=TaskPrompt(Task.TRANSLATE)))
+    with pytest.raises(InvalidRequest) as refused:
+        sqlite_bench.submit(order=Order(engine="gpt"))
+    assert refused.value.code == "unknown_model"
+
+
+def test_refused_when_the_key_has_no_scope(sqlite_bench: Bench) -> None:
+    reader = replace(sqlite_bench.alice, scopes=frozenset({Scope.READ}))
+    with pytest.raises(Forbidden):
+        sqlite_bench.submit(reader)
+
+
+def test_colleagues_see_the_job_and_strangers_do_not(bench: Bench) -> None:
+    job = bench.submit(bench.alice)
+    assert get_job(bench.context, bench.bob.tenant_id, job.id).id == job.id
+    assert [view.id for view in list_jobs(bench.context, bench.bob.tenant_id)] == [job.id]
+    assert list_jobs(bench.context, bench.charlie.tenant_id) == []
+    with pytest.raises(Exception, match="no such job"):
+        get_job(bench.context, bench.charlie.tenant_id, job.id)
+
+
+def test_list_goes_on_where_it_stopped_when_paged(bench: Bench) -> None:
+    ids = [bench.submit().id for _ in range(5)]
+    first = [view.id for view in list_jobs(bench.context, bench.alice.tenant_id, limit=2)]
+    rest = [view.id for view in list_jobs(bench.context, bench.alice.tenant_id, limit=10, before=first[-1])]
+    assert first + rest == ids[::-1]

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from typer.testing import CliRunner, Result
+
+from models import ApiKey, AuditEntry, Tenant
+from portal import schema, settings
+from portal.accounts import api_keys, sessions
+from portal.accounts.peppers import Peppers
+from portal.admin_commands import admin
+from portal.db import Database
+from portal.domain import Scope
+from portal.errors import Unauthenticated
+
+PASSWORD = "seven green kettles"
+
+
+@pytest.fixture
+def portal_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """The database that the commands find through the environment; nothing is in it, not even tables."""
+    monkeypatch.setenv("PORTAL_DATA_DIR", str(tmp_path / "data"))
+    return Database(settings.load().database_url)
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(admin, list(arguments))
+
+
+def _create_alpha() -> None:
+    result = _run("create-tenant", "--name", "Alpha", "--email", "alice@example.org", "--password", PASSWORD)
+    assert result.exit_code == 0, result.stderr
+
+
+def _sign_in(database: Database, password: str) -> str:
+    return sessions.sign_in(
+        database, email="alice@example.org", password=password, address=None, user_agent=None, days=1
+    )
+
+
+def test_owner_can_sign_in_when_a_tenant_is_made_on_an_empty_database(portal_database: Database) -> None:
+    result = _run("create-tenant", "--name", "Alpha", "--email", "alice@example.org")
+    assert result.exit_code == 0, result.stderr
+    password = result.stdout.strip()
+    assert password not in result.stderr
+    _sign_in(portal_database, password)
+    assert schema.is_current(portal_database)
+
+
+def test_given_password_is_not_printed_when_a_tenant_is_made(portal_database: Database) -> None:
+    result = _run("create-tenant", "--name", "Alpha", "--email", "alice@example.org", "--password", PASSWORD)
+    assert PASSWORD not in result.output
+    _sign_in(portal_database, PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("create-tenant", "--name", "Alpha", "--email", "b@example.org"), "exists"),
+        (("create-tenant", "--name", "Beta", "--email", "alice@example.org"), "has an account"),
+        (("create-tenant", "--name", "admin", "--email", "b@example.org"), "reserved"),
+        (("create-tenant", "--name", "Beta", "--email", "b@example.org", "--password", "short"), "at least 8"),
+        (("create-key", "--tenant", "Nobody", "--scopes", "ocr"), "list-tenants"),
+        (("create-key", "--tenant", "Alpha", "--scopes", "root"), "Choose from: ocr"),
+        (("create-key", "--tenant", "Alpha", "--scopes", "admin"), "admin"),
+        (("revoke-key", "--tenant", "Alpha", "--key", "ocr_nothing"), "list-keys"),
+        (("reset-password", "--email", "nobody@example.org"), "Check the spelling"),
+    ],
+)
+def test_refusal_is_said_with_its_remedy_when_a_command_cannot_be_done(
+    portal_database: Database, arguments: tuple[str, ...], words: str
+) -> None:
+    _create_alpha()
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stdout == ""
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant.name)).all() == ["Alpha"]
+        assert session.scalars(select(ApiKey)).all() == []
+
+
+def test_key_alone_is_on_stdout_and_works_when_made(portal_database: Database) -> None:
+    _create_alpha()
+    result = _run("create-key", "--tenant", "Alpha", "--scopes", "ocr, read", "--name", "CI", "--expires-days", "30")
+    assert result.exit_code == 0, result.stderr
+    key = result.stdout.strip()
+    assert key not in result.stderr
+    principal = api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+    assert principal.tenant_name == "Alpha"
+    assert principal.email == "alice@example.org"
+    assert principal.scopes == {Scope.OCR, Scope.READ}
+    with portal_database.reading() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "api_key.created")).one()
+    assert entry.actor == "operator"
+
+
+@pytest.mark.parametrize("by", ["id", "prefix"])
+def test_key_ends_when_revoked_by_id_or_prefix(portal_database: Database, by: str) -> None:
+    _create_alpha()
+    key = _run("create-key", "--tenant", "Alpha", "--scopes", "ocr").stdout.strip()
+    with portal_database.reading() as session:
+        row = session.scalars(select(ApiKey)).one()
+    assert row.prefix in _run("list-keys", "--tenant", "Alpha").stdout
+    result = _run("revoke-key", "--tenant", "Alpha", "--key", str(getattr(row, by)))
+    assert result.exit_code == 0, result.stderr
+    assert "revoked" in _run("list-keys", "--tenant", "Alpha").stdout
+    with pytest.raises(Unauthenticated):
+        api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+
+
+def test_another_tenants_key_stays_when_named(portal_database: Database) -> None:
+    _create_alpha()
+    _run("create-tenant", "--name", "Gamma", "--email", "charlie@example.org", "--password", PASSWORD)
+    _run("create-key", "--tenant", "Alpha", "--scopes", "ocr")
+    with portal_database.reading() as session:
+        row = session.scalars(select(ApiKey)).one()
+    assert _run("revoke-key", "--tenant", "Gamma", "--key", row.id).exit_code == 2
+    with portal_database.reading() as session:
+        assert session.scalars(select(ApiKey)).one().revoked_at is None
+
+
+def test_old_password_ends_when_reset(portal_database: Database) -> None:
+    _create_alpha()
+    token = _sign_in(portal_database, PASSWORD)
+    password = _run("reset-password", "--email", "alice@example.org").stdout.strip()
+    assert sessions.resolve(portal_database, token) is None
+    _sign_in(portal_database, password)
+    with pytest.raises(Unauthenticated):
+        _sign_in(portal_database, PASSWORD)
+
+
+def test_tenants_are_listed_with_their_owners(portal_database: Database) -> None:
+    _create_alpha()
+    lines = _run("list-tenants").stdout.splitlines()
+    assert lines[0].split() == ["TENANT", "OWNER", "MADE"]
+    assert lines[1].startswith("Alpha   alice@example.org")
+
+
+def test_setting_is_named_when_it_is_unknown(portal_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_DATA_DIRR", "x")
+    result = _run("list-tenants")
+    assert result.exit_code == 2
+    assert "PORTAL_DATA_DIR?" in result.stderr
+
+
+def test_command_is_done_while_the_portal_writes(portal_database: Database) -> None:
+    _create_alpha()
+    is_over = threading.Event()
+
+    def serve() -> None:
+        while not is_over.wait(0.005):
+            with portal_database.transaction() as session:
+                session.add(AuditEntry(action="test.wrote", actor="server"))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        assert _run("create-key", "--tenant", "Alpha", "--scopes", "ocr").exit_code == 0
+    finally:
+        is_over.set()
+        server.join()
+
+
+def test_neither_fastapi_nor_gradio_is_imported_by_the_commands() -> None:
+    code = "import sys, portal.admin_commands; print([n for n in ('fastapi', 'gradio', 'alembic') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
