@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.pool import QueuePool
 
@@ -42,9 +43,7 @@ class Database:
 
         Raises Unavailable when the database does not answer; nothing is half done then.
         """
-        with self._writer, self._translated(), self.engine.connect() as connection:
-            if self.is_sqlite:
-                connection.execution_options(begin="IMMEDIATE")
+        with self._writer, self.connecting(writes=True) as connection:
             with Session(connection, expire_on_commit=False) as session, session.begin():
                 yield session
             connection.commit()
@@ -52,10 +51,18 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A session for queries only; whatever it changes is rolled back. Raises Unavailable."""
-        with self._translated(), self.engine.connect() as connection:
+        with self.connecting() as connection:
             with Session(connection, expire_on_commit=False) as session:
                 yield session
             connection.rollback()
+
+    @contextmanager
+    def connecting(self, *, writes: bool = False) -> Iterator[Connection]:
+        """A bare connection, for migrations and locks. `writes` begins IMMEDIATE on SQLite. Raises Unavailable."""
+        with self._translated(), self.engine.connect() as connection:
+            if writes and self.is_sqlite:
+                connection.execution_options(begin="IMMEDIATE")
+            yield connection
 
     def ping(self) -> None:
         """Raises Unavailable when the database does not answer."""
@@ -70,7 +77,7 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except OperationalError as error:
+        except (OperationalError, PoolTimeout) as error:
             raise Unavailable("The database does not answer.") from error
         except DBAPIError as error:
             if error.connection_invalidated:

@@ -18,10 +18,8 @@ _LOCK_KEY = 0x0C2F0A7A  # any fixed number: names our advisory lock
 
 def upgrade(database: Database, revision: str = "head") -> None:
     """Migrates up to `revision`. Several processes may call it at once: one migrates, the others wait for it."""
-    with database.engine.connect() as connection:
-        if database.is_sqlite:
-            connection.execution_options(begin="IMMEDIATE")
-        else:
+    with database.connecting(writes=True) as connection:
+        if not database.is_sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
         config = _config()
         config.attributes["connection"] = connection
@@ -31,7 +29,7 @@ def upgrade(database: Database, revision: str = "head") -> None:
 
 def downgrade(database: Database, revision: str) -> None:
     """Migrates down to `revision` ("base" is the empty database). For tests and for a release that is taken back."""
-    with database.engine.connect() as connection:
+    with database.connecting() as connection:
         config = _config()
         config.attributes["connection"] = connection
         command.downgrade(config, revision)
@@ -40,7 +38,7 @@ def downgrade(database: Database, revision: str) -> None:
 
 def is_current(database: Database) -> bool:
     """True when the database carries the newest migration of this program."""
-    with database.engine.connect() as connection:
+    with database.connecting() as connection:
         present = MigrationContext.configure(connection).get_current_revision()
     return present == ScriptDirectory.from_config(_config()).get_current_head()
 

@@ -22,6 +22,7 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from pydantic_settings.exceptions import SettingsError as SourceError
 
 from portal.errors import SettingsError
 
@@ -182,8 +183,19 @@ def load() -> Settings:
     _refuse_unknown(os.environ)
     try:
         return Settings(ServerSettings(), StoreSettings(), AccountSettings(), IntakeSettings(), EngineSettings())
+    except SourceError as error:
+        if isinstance(error.__cause__, SettingsError):
+            raise error.__cause__ from None
+        raise
     except ValidationError as error:
         raise _explained(error, os.environ) from None
+
+
+def forget_secrets() -> None:
+    """Takes the secrets out of this process's environment, so that no child process inherits them."""
+    for name, field in _known().items():
+        if _is_secret(field):
+            os.environ.pop(name, None)
 
 
 def _known() -> dict[str, FieldInfo]:

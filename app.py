@@ -1,0 +1,234 @@
+"""The portal's command line and composition root: settings in, running parts out.
+
+Heavy imports are late: the child processes of the sandbox and the engine import this module again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import warnings
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from portal.admin_commands import admin
+from portal.errors import PortalError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from portal.engine.base import Engine
+    from portal.services import Services
+    from portal.settings import Settings
+
+cli = typer.Typer(help="The self-service OCR portal.", no_args_is_help=False, pretty_exceptions_enable=False)
+cli.add_typer(admin, name="admin")
+
+ROOT = Path(__file__).resolve().parent
+
+
+def _refusing(command: Callable[..., None]) -> Callable[..., None]:
+    """Shows a PortalError as its message and remedy, and ends with status 2."""
+
+    @wraps(command)
+    def wrapped(*args: object, **kwargs: object) -> None:
+        try:
+            command(*args, **kwargs)
+        except PortalError as error:
+            print(f"{error.message}\n{error.remedy}", file=sys.stderr)
+            raise typer.Exit(2) from None
+
+    return wrapped
+
+
+@cli.callback(invoke_without_command=True)
+def main(context: typer.Context) -> None:
+    """Starts the portal when no command is named."""
+    if context.invoked_subcommand is None:
+        serve()
+
+
+@cli.command()
+@_refusing
+def serve() -> None:
+    """Migrates the database, then serves browser, API and embedded engine until it is stopped."""
+    from portal import logs, settings
+
+    loaded = settings.load()
+    settings.forget_secrets()
+    logs.configure(loaded.server)
+    _serve(loaded)
+
+
+@cli.command()
+@_refusing
+def migrate() -> None:
+    """Brings the database to the newest schema."""
+    from portal import schema, settings
+    from portal.db import Database
+
+    database = Database(settings.load().database_url)
+    schema.upgrade(database)
+    print("The database has the newest schema.")
+
+
+@cli.command()
+@_refusing
+def check(
+    connect: Annotated[bool, typer.Option(help="Also ask the database and the storage whether they answer.")] = True,
+) -> None:
+    """Prints the effective settings, secrets masked, and whether database and storage answer."""
+    from portal import schema, settings
+    from portal.db import Database
+    from portal.documents.storage import Storage
+
+    loaded = settings.load()
+    for name, value in loaded.rows():
+        print(f"{name}={value}")
+    if not connect:
+        return
+    database = Database(loaded.database_url)
+    database.ping()
+    print(
+        f"database: answers, schema {'newest' if schema.is_current(database) else 'older: run python app.py migrate'}"
+    )
+    Storage(loaded.store.data_dir).check()
+    print("storage: can be written")
+
+
+def _serve(settings: Settings) -> None:
+    import uvicorn
+
+    services = build_services(settings)
+    server = settings.server
+    uvicorn.run(
+        build_app(services),
+        host=server.host,
+        port=server.port,
+        proxy_headers=bool(server.trusted_proxies),
+        forwarded_allow_ips=list(server.trusted_proxies),
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=10,
+    )
+
+
+def build_services(settings: Settings) -> Services:
+    """Opens database, storage, sandbox and engines; migrates; makes the admin at the first start.
+
+    Raises SettingsError or Unavailable.
+    """
+    from portal import schema
+    from portal.accounts import tenants
+    from portal.accounts.peppers import Peppers
+    from portal.db import Database
+    from portal.documents.sandbox import Sandbox
+    from portal.documents.storage import Storage
+    from portal.jobs.context import Engines, JobContext
+    from portal.jobs.notices import Notices
+    from portal.services import Services
+
+    settings.store.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database = Database(settings.database_url)
+    schema.upgrade(database)
+    peppers = Peppers.load(settings)
+    storage = Storage(settings.store.data_dir)
+    storage.check()
+    password = tenants.ensure_admin(database, settings)
+    if password is not None:
+        _announce_admin(settings.accounts.admin_email, password)
+    engines = Engines(_engines(settings))
+    jobs = JobContext(settings, database, storage, Sandbox(settings.intake), engines, Notices())
+    return Services(settings, database, peppers, jobs)
+
+
+def build_app(services: Services) -> FastAPI:
+    """The HTTP application: REST, server-rendered pages, files, and Gradio behind its guard at /."""
+    upload_dir = (services.settings.store.data_dir / "gradio").resolve()
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before the import: it looks up outside hosts otherwise
+    os.environ["GRADIO_TEMP_DIR"] = str(upload_dir)
+    from functools import partial
+
+    import gradio as gr
+    from fastapi import FastAPI
+    from fastapi.staticfiles import StaticFiles
+
+    from portal import api, ui, web
+    from portal.accounts import sessions
+    from portal.web import downloads, pages
+    from portal.web.guard import GuardRules, gradio_username, guard_mounted
+    from portal.web.headers import SecurityHeaders
+
+    public_url = services.settings.server.public_url
+    http = FastAPI(title="OCR portal", lifespan=_lifespan(services), docs_url=None, redoc_url=None, openapi_url=None)
+    http.add_middleware(SecurityHeaders, is_https=(public_url or "").startswith("https://"))
+    http.mount("/static", StaticFiles(directory=ROOT / "static"))
+    http.include_router(api.router(services))
+    http.include_router(web.router(services))
+    http.include_router(downloads.router(services))
+    pages.install(http)
+    api.install(http)
+    with warnings.catch_warnings():
+        # It warns that several pages rule server-side rendering out, though that was not asked for.
+        warnings.filterwarnings("ignore", message="SSR mode", category=UserWarning)
+        gr.mount_gradio_app(
+            http,
+            ui.build(services),
+            path="/",
+            auth_dependency=gradio_username,
+            favicon_path=ROOT / "static" / "icon.svg",
+            max_file_size=services.settings.intake.max_file_bytes,
+            **ui.mount_options(),
+        )
+    rules = GuardRules(pages=("history", "keys"), upload_dir=upload_dir, public_origin=public_url)
+    guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
+    return http
+
+
+def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    from portal.jobs.dispatch import Dispatcher
+
+    @asynccontextmanager
+    async def lifespan(_http: FastAPI) -> AsyncIterator[None]:
+        dispatching = asyncio.create_task(Dispatcher(services.jobs).run())
+        try:
+            yield
+        finally:
+            dispatching.cancel()
+            await asyncio.gather(dispatching, return_exceptions=True)
+            for engine in services.jobs.engines.all:
+                await engine.close()
+            services.jobs.sandbox.close()
+            services.database.dispose()
+
+    return lifespan
+
+
+def _engines(settings: Settings) -> list[Engine]:
+    if settings.engine.embedded == "off":
+        return []
+    from portal.engine.embedded import EmbeddedEngine, default_workers
+
+    workers = settings.engine.embedded_workers or default_workers()
+    return [EmbeddedEngine(workers, settings.engine.page_seconds)]
+
+
+def _announce_admin(email: str, password: str) -> None:
+    # On standard output and not in the log: logs are kept.
+    print(
+        f"\n  The admin was created. Sign in once with\n\n      {email}\n      {password}\n\n"
+        "  and change the password on the account page. It is not shown again;\n"
+        "  a new one: python app.py admin reset-password --email …\n",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,297 @@
+"""API keys: `ocr_<prefix>_<secret>`, shown once; looked up by the public prefix, proven by HMAC with a pepper.
+
+A key acts for its tenant with its own scopes, never with more than the member (or key) that made it had.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy import Select, or_, select, update
+from sqlalchemy.orm import Session
+
+from models import ApiKey, Member, Tenant
+from models.base import now
+from portal import audit
+from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
+from portal.accounts.peppers import Peppers
+from portal.db import Database
+from portal.domain import Principal, Role, Scope
+from portal.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
+
+log = structlog.get_logger()
+_PREFIX_LENGTH = 10
+_SECRET_LENGTH = 43  # 62^43 > 2^256
+_PREFIX_ALPHABET = string.ascii_lowercase + string.digits
+_SECRET_ALPHABET = string.ascii_letters + string.digits
+_SHAPE = re.compile(rf"(ocr_[a-z0-9]{{{_PREFIX_LENGTH}}})_[A-Za-z0-9]{{{_SECRET_LENGTH}}}")
+_USE_WRITTEN_EVERY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class ApiKeyView:
+    """A key as people see it: `prefix` is how the key begins; times are aware UTC; `created_by` an e-mail."""
+
+    id: str
+    name: str
+    prefix: str
+    scopes: tuple[Scope, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    last_used_address: str | None
+    revoked_at: datetime | None
+    created_by: str | None
+
+
+@dataclass(frozen=True)
+class CreatedKey:
+    """A new key with its only copy in clear; its repr does not show it."""
+
+    view: ApiKeyView
+    key: str = field(repr=False)
+
+
+def authenticate(database: Database, peppers: Peppers, key: str, *, address: str | None) -> Principal:
+    """The principal of a valid key, with the key's scopes; admin only if its member is too.
+
+    Raises Unauthenticated: api_key_invalid, and to who holds the real key api_key_revoked or api_key_expired.
+    """
+    match = _SHAPE.fullmatch(key)
+    row = _find(database, match[1]) if match else None
+    if row is None or not _is_proven(peppers, row[0], key):
+        raise Unauthenticated("The API key is not valid.", code="api_key_invalid")
+    stored, tenant, member = row
+    _refuse_ended(stored)
+    address = stored_address(address)
+    _record_use(database, stored, address)
+    scopes = _parsed(stored.scopes)
+    return Principal(
+        tenant_id=tenant.id,
+        tenant_name=tenant.name,
+        member_id=member.id if member else None,
+        email=member.email if member else None,
+        role=Role(member.role) if member else Role.MEMBER,
+        is_admin=Scope.ADMIN in scopes and member is not None and member.is_admin,
+        scopes=frozenset(scopes),
+        api_key_id=stored.id,
+        address=address,
+    )
+
+
+def create(
+    session: Session,
+    peppers: Peppers,
+    principal: Principal,
+    *,
+    name: str,
+    scopes: Iterable[str],
+    expires_at: datetime | None = None,
+    actor: str | None = None,
+) -> CreatedKey:
+    """Makes a key of the principal's tenant; the result holds the only copy in clear.
+
+    `actor` is for the audit when somebody acts for the principal.
+
+    Raises InvalidRequest (api_key_name, scope_unknown, scope_missing, expiry_invalid) and Forbidden
+    (scope_not_allowed) for a scope the principal does not have itself.
+    """
+    granted = _checked_scopes(principal, scopes)
+    prefix = "ocr_" + _random(_PREFIX_ALPHABET, _PREFIX_LENGTH)
+    key = f"{prefix}_{_random(_SECRET_ALPHABET, _SECRET_LENGTH)}"
+    row = ApiKey(
+        tenant_id=principal.tenant_id,
+        member_id=principal.member_id,
+        name=_checked_name(name),
+        prefix=prefix,
+        key_hash=peppers.current.hexdigest(key),
+        pepper_id=peppers.current.id,
+        scopes=",".join(granted),
+        expires_at=_checked_expiry(expires_at),
+    )
+    session.add(row)
+    session.flush()
+    _record(session, "api_key.created", principal, row, actor=actor, scopes=row.scopes)
+    return CreatedKey(view=_view(row, principal.email), key=key)
+
+
+def list_keys(session: Session, tenant_id: str) -> list[ApiKeyView]:
+    """All keys of the tenant, revoked ones too, newest first."""
+    rows = session.execute(_of_tenant(tenant_id).order_by(ApiKey.created_at.desc(), ApiKey.id))
+    return [_view(key, email) for key, email in rows]
+
+
+def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | None = None) -> ApiKeyView:
+    """Revokes a key of the principal's tenant, at once and for good; revoking twice changes nothing.
+
+    `actor` is for the audit when somebody acts for the principal.
+
+    Raises NotFound, also for another tenant's key, and Forbidden when a member revokes another member's.
+    """
+    row = session.execute(_of_tenant(principal.tenant_id).where(ApiKey.id == key_id)).one_or_none()
+    if row is None:
+        raise NotFound("There is no such API key.", code="api_key_unknown")
+    key, email = row
+    if principal.role is not Role.OWNER and key.member_id != principal.member_id:
+        raise Forbidden(
+            "This key is another member's.",
+            code="api_key_of_other_member",
+            remedy="Ask its member or your tenant's owner.",
+        )
+    revoked_at = session.scalars(
+        update(ApiKey)
+        .where(ApiKey.tenant_id == principal.tenant_id, ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+        .values(revoked_at=now())
+        .returning(ApiKey.revoked_at)
+    ).one_or_none()
+    if revoked_at is not None:
+        _record(session, "api_key.revoked", principal, key, actor=actor)
+    session.refresh(key)
+    return _view(key, email)
+
+
+def _find(database: Database, prefix: str) -> tuple[ApiKey, Tenant, Member | None] | None:
+    with database.reading() as session:
+        row = session.execute(
+            select(ApiKey, Tenant, Member)
+            .join(Tenant, Tenant.id == ApiKey.tenant_id)
+            .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == ApiKey.tenant_id))
+            .where(ApiKey.prefix == prefix)
+        ).one_or_none()
+    return (row[0], row[1], row[2]) if row else None
+
+
+def _is_proven(peppers: Peppers, stored: ApiKey, key: str) -> bool:
+    pepper = peppers.find(stored.pepper_id)
+    if pepper is None:
+        log.warning("API key was made with a server secret that is no longer known", prefix=stored.prefix)
+        return False
+    return hmac.compare_digest(pepper.hexdigest(key), stored.key_hash)
+
+
+def _refuse_ended(stored: ApiKey) -> None:
+    remedy = "Make a new key on the Keys page."
+    if stored.revoked_at is not None:
+        raise Unauthenticated("The API key was revoked.", code="api_key_revoked", remedy=remedy)
+    if stored.expires_at is not None and stored.expires_at <= now():
+        raise Unauthenticated("The API key has expired.", code="api_key_expired", remedy=remedy)
+
+
+def _record_use(database: Database, stored: ApiKey, address: str | None) -> None:
+    cutoff = now() - _USE_WRITTEN_EVERY
+    if stored.last_used_at is not None and stored.last_used_at > cutoff:
+        return
+    with database.transaction() as session:
+        session.execute(
+            update(ApiKey)
+            .where(
+                ApiKey.tenant_id == stored.tenant_id,
+                ApiKey.id == stored.id,
+                or_(ApiKey.last_used_at.is_(None), ApiKey.last_used_at <= cutoff),
+            )
+            .values(last_used_at=now(), last_used_address=address)
+        )
+
+
+def _of_tenant(tenant_id: str) -> Select[ApiKey, str]:
+    return (
+        select(ApiKey, Member.email)
+        .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == tenant_id))
+        .where(ApiKey.tenant_id == tenant_id)
+    )
+
+
+def _checked_scopes(principal: Principal, scopes: Iterable[str]) -> tuple[Scope, ...]:
+    try:
+        asked = {Scope(scope) for scope in scopes}
+    except ValueError:
+        raise InvalidRequest(
+            "An unknown scope was asked for.",
+            code="scope_unknown",
+            remedy=f"Choose from: {', '.join(Scope)}.",
+        ) from None
+    if not asked:
+        raise InvalidRequest(
+            "A key needs at least one scope.", code="scope_missing", remedy=f"Choose from: {', '.join(Scope)}."
+        )
+    _refuse_scopes_beyond(principal, asked)
+    return tuple(scope for scope in Scope if scope in asked)
+
+
+def _refuse_scopes_beyond(principal: Principal, asked: set[Scope]) -> None:
+    beyond = asked - principal.scopes
+    if Scope.ADMIN in asked and not principal.is_admin:
+        beyond.add(Scope.ADMIN)
+    if beyond:
+        raise Forbidden(
+            f"You cannot give a key what you do not have: {', '.join(sorted(beyond))}.",
+            code="scope_not_allowed",
+            remedy="Leave it out, or ask the portal's admin.",
+        )
+
+
+def _checked_name(name: str) -> str:
+    name = " ".join(name.split())
+    if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidRequest(
+            f"A key's name has 1 to {MAX_NAME_LENGTH} printable characters.",
+            code="api_key_name",
+            remedy="Name what will use the key.",
+        )
+    return name
+
+
+def _checked_expiry(expires_at: datetime | None) -> datetime | None:
+    if expires_at is not None and (expires_at.tzinfo is None or expires_at <= now()):
+        raise InvalidRequest(
+            "The expiry is not a moment in the future with its time zone.",
+            code="expiry_invalid",
+            remedy="Write it like 2030-01-31T00:00:00Z, or leave it out.",
+        )
+    return expires_at
+
+
+def _record(
+    session: Session, action: str, principal: Principal, row: ApiKey, *, actor: str | None, **details: str
+) -> None:
+    audit.record(
+        session,
+        action,
+        actor=actor or principal.label,
+        tenant_id=principal.tenant_id,
+        target=row.id,
+        address=principal.address,
+        prefix=row.prefix,
+        name=row.name,
+        **details,
+    )
+
+
+def _view(row: ApiKey, created_by: str | None) -> ApiKeyView:
+    return ApiKeyView(
+        id=row.id,
+        name=row.name,
+        prefix=row.prefix,
+        scopes=_parsed(row.scopes),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        last_used_address=row.last_used_address,
+        revoked_at=row.revoked_at,
+        created_by=created_by,
+    )
+
+
+def _parsed(scopes: str) -> tuple[Scope, ...]:
+    return tuple(Scope(scope) for scope in scopes.split(",") if scope)
+
+
+def _random(alphabet: str, length: int) -> str:
+    return "".join(secrets.choice(alphabet) for _ in range(length))

@@ -1,0 +1,138 @@
+"""How often sign-in may fail and sign-up may be tried, counted in the database for all processes together.
+
+An attempt on an account is counted before its password is looked at and taken back when it was right, so
+parallel guesses get no more tries than guesses in a row. An address is counted when a sign-in fails: people
+behind one address who sign in at the same moment do not use up each other's tries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+
+from sqlalchemy import case, delete, select, update
+from sqlalchemy.orm import Session
+
+from models import SignInFailures
+from models.base import now
+from portal.accounts.naming import address_network
+from portal.db import insert_into
+from portal.errors import TooManyAttempts
+
+MAX_FAILURES = 5
+FAILURE_WINDOW = timedelta(minutes=15)
+MAX_SIGN_UPS = 20
+SIGN_UP_WINDOW = timedelta(hours=1)
+
+
+def begin_sign_in(session: Session, email: str, address: str | None) -> None:
+    """Counts one attempt on the account. Raises TooManyAttempts after 5 failures of account or address."""
+    if address:
+        _refuse_when_used_up(session, _address_subject(address))
+    _count(session, _account_subject(email), MAX_FAILURES, FAILURE_WINDOW)
+
+
+def record_failure(session: Session, address: str | None) -> None:
+    """Counts a failed sign-in for the address; the account's was counted when it began."""
+    if address:
+        _upsert(session, _address_subject(address), FAILURE_WINDOW)
+    purge(session)
+
+
+def record_success(session: Session, email: str, address: str | None) -> None:
+    """Clears the account's failures, and takes them back from the address: they were its own typing errors."""
+    cleared = session.execute(
+        delete(SignInFailures)
+        .where(SignInFailures.subject == _account_subject(email))
+        .returning(SignInFailures.failures)
+    ).scalar()
+    failures = (cleared or 1) - 1
+    if not address or not failures:
+        return
+    left = SignInFailures.failures - failures
+    session.execute(
+        update(SignInFailures)
+        .where(SignInFailures.subject == _address_subject(address))
+        .values(failures=case((left > 0, left), else_=0))
+    )
+
+
+def clear_account(session: Session, email: str) -> None:
+    """Forgets an account's failures: its password was proven or reset."""
+    session.execute(delete(SignInFailures).where(SignInFailures.subject == _account_subject(email)))
+
+
+def begin_sign_up(session: Session, address: str | None) -> None:
+    """Counts one sign-up of the address. Raises TooManyAttempts after 20 within an hour."""
+    if address:
+        subject = _subject("sign-up address", address_network(address))
+        _count(session, subject, MAX_SIGN_UPS, SIGN_UP_WINDOW)
+    purge(session)
+
+
+def purge(session: Session) -> None:
+    """Deletes the rows whose window ended. Rows another transaction works on are left to the next purge."""
+    ended = select(SignInFailures.subject).where(SignInFailures.window_ends_at <= now())
+    session.execute(
+        delete(SignInFailures)
+        .where(SignInFailures.subject.in_(ended.with_for_update(skip_locked=True)))
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _count(session: Session, subject: str, limit: int, window: timedelta) -> None:
+    failures, ends_at = _upsert(session, subject, window)
+    if failures > limit:
+        raise _too_many(ends_at)
+
+
+def _upsert(session: Session, subject: str, window: timedelta) -> tuple[int, datetime]:
+    """One atomic statement: counts on, or starts a new window where the old one ended."""
+    present = now()
+    has_ended = SignInFailures.window_ends_at <= present
+    statement = insert_into(session, SignInFailures).values(
+        subject=subject, failures=1, window_ends_at=present + window
+    )
+    row = session.execute(
+        statement.on_conflict_do_update(
+            index_elements=[SignInFailures.subject],
+            set_={
+                "failures": case((has_ended, 1), else_=SignInFailures.failures + 1),
+                "window_ends_at": case((has_ended, present + window), else_=SignInFailures.window_ends_at),
+            },
+        ).returning(SignInFailures.failures, SignInFailures.window_ends_at)
+    ).one()
+    return row.failures, row.window_ends_at
+
+
+def _refuse_when_used_up(session: Session, subject: str) -> None:
+    row = session.execute(
+        select(SignInFailures.failures, SignInFailures.window_ends_at).where(
+            SignInFailures.subject == subject, SignInFailures.window_ends_at > now()
+        )
+    ).one_or_none()
+    if row is not None and row.failures >= MAX_FAILURES:
+        raise _too_many(row.window_ends_at)
+
+
+def _too_many(ends_at: datetime) -> TooManyAttempts:
+    seconds = max(1, round((ends_at - now()).total_seconds()))
+    minutes = -(-seconds // 60)
+    wait = "a minute" if minutes == 1 else f"{minutes} minutes"
+    return TooManyAttempts(
+        "There were too many attempts.",
+        remedy=f"Try again in {wait}.",
+        retry_after_seconds=seconds,
+    )
+
+
+def _account_subject(email: str) -> str:
+    return _subject("account", email)
+
+
+def _address_subject(address: str) -> str:
+    return _subject("address", address_network(address))
+
+
+def _subject(kind: str, value: str) -> str:
+    return hashlib.sha256(f"{kind} {value}".encode("utf-8", "surrogatepass")).hexdigest()

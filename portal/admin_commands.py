@@ -1,0 +1,173 @@
+"""`app.py admin …`: what the operator does from a shell, also while the portal is serving.
+
+Only what was asked for goes to stdout (a key, a password, a table), so that it can be piped; the rest goes to
+stderr. A refusal is printed with its remedy, and the exit status is 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from models.base import now
+from portal import settings
+from portal.accounts import api_keys, passwords, tenants
+from portal.accounts.api_keys import ApiKeyView
+from portal.accounts.naming import checked_email
+from portal.accounts.peppers import Peppers
+from portal.db import Database
+from portal.errors import NotFound, PortalError
+from portal.settings import Settings
+
+admin = typer.Typer(
+    name="admin",
+    help="Tenants, keys and passwords, from the operator's shell; works while the portal is serving.",
+    no_args_is_help=True,
+)
+
+TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
+PasswordOption = Annotated[
+    str | None, typer.Option("--password", help="Better left out: a one-time password is made and printed.")
+]
+
+
+@admin.command("create-tenant")
+def create_tenant(
+    name: Annotated[str, typer.Option("--name", help="The tenant's name")],
+    email: Annotated[str, typer.Option("--email", help="The owner's e-mail, which signs in")],
+    password: PasswordOption = None,
+) -> None:
+    """Make a tenant and its owner. Without --password, a one-time password is printed."""
+    with _opened() as (_, database):
+        chosen = password if password is not None else passwords.one_time_password()
+        passwords.check_policy(chosen, checked_email(email))
+        password_hash = passwords.hashed(chosen)
+        with database.transaction() as session:
+            owner = tenants.create_tenant(session, name=name, email=email, password_hash=password_hash)
+    _say(f"Tenant '{owner.tenant_name}' is made; {owner.email} owns it.")
+    if password is None:
+        _say("One-time password, shown only now; change it on the Account page:")
+        typer.echo(chosen)
+
+
+@admin.command("list-tenants")
+def list_tenants() -> None:
+    """List tenants: name, first owner, when made."""
+    with _opened() as (_, database), database.reading() as session:
+        rows = [(name, owner, _day(made)) for name, owner, made in tenants.list_tenants(session)]
+    _print_table(("TENANT", "OWNER", "MADE"), rows)
+
+
+@admin.command("create-key")
+def create_key(
+    tenant: TenantOption,
+    scopes: Annotated[str, typer.Option("--scopes", help="Comma-separated: ocr, read, chat, prompt, admin")],
+    name: Annotated[str, typer.Option("--name", help="What will use the key")] = "command line",
+    expires_days: Annotated[int | None, typer.Option("--expires-days", min=1, max=36500)] = None,
+) -> None:
+    """Make an API key for the tenant's owner. The key alone is printed on stdout, and only now."""
+    expires_at = now() + timedelta(days=expires_days) if expires_days else None
+    wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
+    with _opened() as (configured, database):
+        peppers = Peppers.load(configured)
+        with database.transaction() as session:
+            owner = tenants.owner_of(session, tenant)
+            created = api_keys.create(
+                session, peppers, owner, name=name, scopes=wanted, expires_at=expires_at, actor=tenants.OPERATOR
+            )
+    _say(f"Key {created.view.id} of '{owner.tenant_name}' with {', '.join(created.view.scopes)}; shown only now:")
+    typer.echo(created.key)
+
+
+@admin.command("list-keys")
+def list_keys(tenant: TenantOption) -> None:
+    """List a tenant's keys: prefix, name, scopes, state, last use."""
+    with _opened() as (_, database), database.reading() as session:
+        views = api_keys.list_keys(session, tenants.owner_of(session, tenant).tenant_id)
+    rows = [
+        (view.prefix, view.id, view.name, ",".join(view.scopes), _state(view), _day(view.last_used_at))
+        for view in views
+    ]
+    _print_table(("PREFIX", "ID", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
+
+
+@admin.command("revoke-key")
+def revoke_key(tenant: TenantOption, key: Annotated[str, typer.Option("--key", help="The key's id or prefix")]) -> None:
+    """Revoke a key at once and for good."""
+    with _opened() as (_, database), database.transaction() as session:
+        owner = tenants.owner_of(session, tenant)
+        found = next(
+            (view for view in api_keys.list_keys(session, owner.tenant_id) if key in (view.id, view.prefix)), None
+        )
+        if found is None:
+            raise NotFound(
+                "The tenant has no such API key.",
+                code="api_key_unknown",
+                remedy="List them with: python app.py admin list-keys --tenant …",
+            )
+        api_keys.revoke(session, owner, found.id, actor=tenants.OPERATOR)
+    _say(f"Key {found.prefix}… ({found.name}) is revoked.")
+
+
+@admin.command("reset-password")
+def reset_password(
+    email: Annotated[str, typer.Option("--email", help="The member's e-mail")], password: PasswordOption = None
+) -> None:
+    """Give a member a new password and sign all their browsers out. Without --password, it is made and printed."""
+    with _opened() as (_, database):
+        fresh = tenants.reset_password(database, email, password=password)
+    _say(f"The password of {email} is reset, and their browsers are signed out.")
+    if password is None:
+        _say("One-time password, shown only now; change it on the Account page:")
+        typer.echo(fresh)
+
+
+@contextmanager
+def _opened() -> Iterator[tuple[Settings, Database]]:
+    """The settings and the migrated database; a refusal in the block becomes words on stderr and exit status 2."""
+    try:
+        configured = settings.load()
+        database = Database(configured.database_url)
+        try:
+            _migrate(database)
+            yield configured, database
+        finally:
+            database.dispose()
+    except PortalError as error:
+        _say(f"{error.message} {error.remedy}")
+        raise typer.Exit(2) from None
+
+
+def _migrate(database: Database) -> None:
+    from portal import schema  # late: Alembic is needed only where a command really runs
+
+    database.ping()
+    if not schema.is_current(database):
+        schema.upgrade(database)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _print_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+    for row in [heads, *rows]:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+
+
+def _state(view: ApiKeyView) -> str:
+    if view.revoked_at is not None:
+        return "revoked"
+    if view.expires_at is None:
+        return "active"
+    return f"expired {_day(view.expires_at)}" if view.expires_at <= now() else f"until {_day(view.expires_at)}"
+
+
+def _day(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}Z" if moment else "never"

@@ -1,0 +1,65 @@
+"""Who calls: the Bearer key of a request becomes a Principal, and its scopes decide.
+
+Cookies count for nothing here, so a page of another origin can make no browser call /v1 on its user's behalf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from portal.accounts import api_keys
+from portal.domain import Principal, Scope
+from portal.errors import Forbidden, Unauthenticated
+from portal.services import Services
+
+_bearer = HTTPBearer(
+    auto_error=False,
+    scheme_name="API key",
+    description="An API key of your tenant, from the Keys page: `Authorization: Bearer ocr_…`.",
+)
+
+
+async def given_services(request: Request) -> Services:
+    """The running portal's parts, which `portal.api.router` puts on each request."""
+    return cast(Services, request.state.services)
+
+
+PortalServices = Annotated[Services, Depends(given_services)]
+
+
+def authenticated(
+    request: Request,
+    services: PortalServices,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Principal:
+    """The key's principal. Raises Unauthenticated for no key, an unknown, an expired or a revoked one."""
+    if credentials is None:
+        raise Unauthenticated(
+            "No API key was sent.", remedy="Send a key of the Keys page as 'Authorization: Bearer ocr_…'."
+        )
+    address = request.client.host if request.client else None
+    return api_keys.authenticate(services.database, services.peppers, credentials.credentials, address=address)
+
+
+AnyKey = Annotated[Principal, Depends(authenticated)]
+
+
+def _with_scope(scope: Scope) -> Callable[[Principal], Awaitable[Principal]]:
+    async def check(principal: AnyKey) -> Principal:
+        if scope not in principal.scopes:
+            raise Forbidden(
+                f"This key lacks the scope '{scope}'.",
+                code="scope_lacking",
+                remedy=f"Use a key with the scope '{scope}'; the Keys page makes one.",
+            )
+        return principal
+
+    return check
+
+
+Submitter = Annotated[Principal, Depends(_with_scope(Scope.OCR))]
+Reader = Annotated[Principal, Depends(_with_scope(Scope.READ))]

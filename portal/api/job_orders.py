@@ -1,0 +1,102 @@
+"""The plain parts of a job's form (`task`, `fields`, `options`) become an Order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from portal.api.page_numbers import parse_page_numbers
+from portal.api.problems import first_invalid, invalid_parameter
+from portal.domain import Task, TaskPrompt
+from portal.errors import InvalidRequest
+from portal.jobs.context import DEFAULT
+from portal.jobs.submission import Order
+
+TEXT_NAMES = frozenset({"task", "fields", "options"})
+
+_FieldName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+_FIELD_NAMES = TypeAdapter(Annotated[list[_FieldName], Field(max_length=100)])
+
+
+class JobOptions(BaseModel):
+    """The form part `options`, a JSON object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: Annotated[str, Field(max_length=100, description="An id of /v1/models, a checkpoint, or 'default'")] = (
+        DEFAULT
+    )
+    pages: Annotated[
+        str | None, Field(max_length=1000, description="Pages of each file, from 1: '1-3,7'; all when left out")
+    ] = None
+    language: Annotated[str | None, Field(max_length=40, description="Target language of the task 'translate'")] = None
+
+
+def order_from(texts: Mapping[str, str], *, max_pages: int) -> Order:
+    """The order that a form's plain parts describe. Raises InvalidRequest naming the part."""
+    options = _options(texts.get("options", ""))
+    prompt = TaskPrompt(
+        task=_task(texts.get("task", "")), fields=_fields(texts.get("fields", "")), language=options.language
+    )
+    _refuse_unused(prompt)
+    return Order(prompt=prompt, engine=options.engine, page_numbers=_pages(options.pages, max_pages))
+
+
+def _task(text: str) -> Task:
+    try:
+        return Task(text.strip() or Task.EXTRACT)
+    except ValueError:
+        raise invalid_parameter(("body", "task"), f"must be one of: {', '.join(Task)}") from None
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    if text.lstrip().startswith("["):
+        names = _json(text, "fields")
+    else:
+        names = [name for name in text.split(",") if name.strip()]
+    try:
+        return tuple(dict.fromkeys(_FIELD_NAMES.validate_python(names)))
+    except ValidationError as error:
+        raise _named("fields", error) from None
+
+
+def _options(text: str) -> JobOptions:
+    if not text.strip():
+        return JobOptions()
+    try:
+        return JobOptions.model_validate(_json(text, "options"))
+    except ValidationError as error:
+        raise _named("options", error) from None
+
+
+def _pages(text: str | None, max_pages: int) -> tuple[int, ...] | None:
+    if text is None or not text.strip():
+        return None
+    try:
+        return parse_page_numbers(text, first=1, limit=max_pages)
+    except ValueError as error:
+        raise invalid_parameter(("body", "options", "pages"), str(error)) from None
+
+
+def _refuse_unused(prompt: TaskPrompt) -> None:
+    if prompt.fields and prompt.task is not Task.FIELDS:
+        raise invalid_parameter(("body", "fields"), f"belongs to the task '{Task.FIELDS}', not to '{prompt.task}'")
+    if prompt.language and prompt.task is not Task.TRANSLATE:
+        raise invalid_parameter(
+            ("body", "options", "language"), f"belongs to the task '{Task.TRANSLATE}', not to '{prompt.task}'"
+        )
+
+
+def _json(text: str, name: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise invalid_parameter(("body", name), "is not valid JSON") from None
+
+
+def _named(name: str, error: ValidationError) -> InvalidRequest:
+    found = error.errors(include_input=False, include_context=False, include_url=False)
+    return first_invalid([{**found[0], "loc": ("body", name, *found[0]["loc"])}])

@@ -1,0 +1,187 @@
+"""/v1/jobs: hand files in, watch, fetch, cancel, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request, Response, status
+from fastapi.responses import FileResponse
+from starlette.concurrency import run_in_threadpool
+
+from portal.api import contract
+from portal.api.access import PortalServices, Reader, Submitter
+from portal.api.incoming import request_folder
+from portal.api.job_orders import TEXT_NAMES, order_from
+from portal.api.multipart_form import read_form
+from portal.api.problems import ProblemRoute
+from portal.api.schemas import JobBody, JobList, job_body, job_path, job_summary
+from portal.documents.intake import Upload
+from portal.domain import Principal
+from portal.errors import Conflict
+from portal.jobs import endings, queries
+from portal.jobs.queries import JobView
+from portal.jobs.submission import submit
+from portal.results.export import ExportFormat
+from portal.services import Services
+
+MAX_WAIT_SECONDS = 60
+_MAX_LIST = 100
+
+routes = APIRouter(prefix="/v1/jobs", tags=["Jobs"], route_class=ProblemRoute)
+
+JobId = Annotated[str, Path(max_length=40, description="The `id` of the job", examples=["job_5f0c6e…"])]
+Wait = Annotated[
+    float,
+    Query(
+        ge=0, le=MAX_WAIT_SECONDS, description="Answer when the job is finished, at the latest after so many seconds"
+    ),
+]
+
+
+@routes.post(
+    "",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Hand in one or many files",
+    response_description="Accepted; the work goes on",
+    responses=contract.job_submission(),
+    openapi_extra=contract.JOB_FORM,
+)
+async def create_job(
+    request: Request, response: Response, services: PortalServices, principal: Submitter, wait: Wait = 0
+) -> JobBody:
+    """Stores the files as one job and queues its pages.
+
+    The answer is 202 with the job, or 200 when it was finished within `wait` seconds. A client that goes away while
+    it waits loses nothing: the job goes on, and is listed.
+    """
+    limits = services.settings.intake
+    with request_folder(services.settings.store.data_dir) as folder:
+        form = await read_form(request, folder, limits=limits, text_names=TEXT_NAMES)
+        order = order_from(form.texts, max_pages=limits.max_document_pages)
+        uploads = [Upload(file.file_name, file.path) for file in form.files]
+        job = await run_in_threadpool(submit, services.jobs, principal, uploads, order)
+    job = await _waited(services, principal, job, wait)
+    response.status_code = status.HTTP_200_OK if job.is_final else status.HTTP_202_ACCEPTED
+    response.headers["Location"] = job_path(job.id)
+    return job_body(job)
+
+
+@routes.get("", summary="List jobs", responses=contract.reading("invalid_request"))
+def list_jobs(
+    services: PortalServices,
+    principal: Reader,
+    limit: Annotated[int, Query(ge=1, le=_MAX_LIST, description="Jobs in one answer")] = 50,
+    before: Annotated[
+        str | None,
+        Query(max_length=40, description="A job's id: list what is older (`next_before` of the last answer)"),
+    ] = None,
+) -> JobList:
+    """Your tenant's jobs, newest first, without their pages."""
+    found = queries.list_jobs(services.jobs, principal.tenant_id, limit=limit + 1, before=before)
+    shown, has_more = found[:limit], len(found) > limit
+    return JobList(
+        data=[job_summary(job) for job in shown],
+        has_more=has_more,
+        next_before=shown[-1].id if has_more else None,
+    )
+
+
+@routes.get("/{job_id}", summary="Look at a job", responses=contract.reading("not_found", "invalid_request"))
+async def show_job(services: PortalServices, principal: Reader, job_id: JobId, wait: Wait = 0) -> JobBody:
+    """The job with the state of each page. With `wait` the answer comes when it is finished, or the time is up."""
+    job = await run_in_threadpool(queries.get_job, services.jobs, principal.tenant_id, job_id)
+    return job_body(await _waited(services, principal, job, wait))
+
+
+@routes.get(
+    "/{job_id}/result",
+    summary="Fetch the text",
+    response_class=Response,
+    responses=contract.result(),
+)
+def fetch_result(
+    services: PortalServices,
+    principal: Reader,
+    job_id: JobId,
+    format: Annotated[ExportFormat, Query(description="Kind of file")] = ExportFormat.TXT,
+    partial: Annotated[bool, Query(description="Take what is read so far of a job that is not finished")] = False,
+) -> Response:
+    """The job's text as a file.
+
+    A job that is not finished is a 409, unless `partial=true` asks for the pages read so far; the header X-Job-State
+    says how the job stood. Pages that failed or are not read yet are named as such in the file. A job of which no
+    page was read is a 409.
+    """
+    job = queries.get_job(services.jobs, principal.tenant_id, job_id)
+    _require_result(job, partial=partial)
+    export = queries.export_job(services.jobs, principal.tenant_id, job_id, format)
+    headers = {
+        "Content-Disposition": _attachment(export.file_name),
+        "X-Job-State": job.state,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-store",
+    }
+    return Response(export.content, media_type=export.media_type, headers=headers)
+
+
+@routes.get(
+    "/{job_id}/pages/{position}/image",
+    summary="Fetch a page's image",
+    response_class=FileResponse,
+    responses=contract.page_image(),
+)
+def fetch_page_image(
+    services: PortalServices,
+    principal: Reader,
+    job_id: JobId,
+    position: Annotated[int, Path(ge=1, description="The page's `position` in the job")],
+) -> FileResponse:
+    """The page upright, as a JPEG: what the boxes of the JSON result are drawn on."""
+    path = queries.page_view_path(services.jobs, principal.tenant_id, job_id, position)
+    headers = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+    return FileResponse(path, media_type="image/jpeg", headers=headers)
+
+
+@routes.post(
+    "/{job_id}/cancel", summary="Cancel a job", responses=contract.writing("not_found", "conflict", "invalid_request")
+)
+def cancel_job(services: PortalServices, principal: Submitter, job_id: JobId) -> JobBody:
+    """Stops a job: pages that were read stay and are charged, the others are neither read nor charged."""
+    return job_body(endings.cancel(services.jobs, principal, job_id))
+
+
+@routes.delete(
+    "/{job_id}",
+    status_code=status.HTTP_204_NO_CONTENT,
+    summary="Delete a finished job",
+    responses=contract.writing("not_found", "conflict", "invalid_request"),
+)
+def delete_job(services: PortalServices, principal: Submitter, job_id: JobId) -> None:
+    """Removes a finished job, its text and its files for good. One that is not finished is a 409: cancel it first."""
+    endings.delete(services.jobs, principal, job_id)
+
+
+def _attachment(file_name: str) -> str:
+    return f"attachment; filename*=UTF-8''{quote(file_name, safe='')}"
+
+
+async def _waited(services: Services, principal: Principal, job: JobView, seconds: float) -> JobView:
+    if job.is_final or not seconds:
+        return job
+    return await queries.wait(services.jobs, principal.tenant_id, job.id, seconds)
+
+
+def _require_result(job: JobView, *, partial: bool) -> None:
+    if not job.is_final and not partial:
+        raise Conflict(
+            f"The job is {job.state}.",
+            code="job_not_finished",
+            remedy="Wait with GET /v1/jobs/{id}?wait=60, or take what is read so far with partial=true.",
+        )
+    if not job.pages_done:
+        raise Conflict(
+            "No page of the job was read." if job.is_final else "No page of the job is read yet.",
+            code="no_result",
+            remedy="The job's pages say why." if job.is_final else "Wait with GET /v1/jobs/{id}?wait=60.",
+        )

@@ -1,0 +1,44 @@
+"""Page selections as people write them: '1-3,7'. REST jobs count from 1, the Mistral-compatible route from 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_PART = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+
+
+def parse_page_numbers(text: str, *, first: int, limit: int) -> tuple[int, ...]:
+    """Sorted page numbers, each once, counted from 1, of a text that counts from `first` (0 or 1).
+
+    Raises ValueError, in words for the caller, when the text is no such list, counts below `first`, runs
+    backwards, or names a page past the `limit`-th.
+    """
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise ValueError("is not a list of page numbers and ranges such as '1-3,7'")
+        start = int(match[1])
+        end = int(match[2] or match[1])
+        if end < start:
+            raise ValueError("has a range that runs backwards")
+        _check(start, end, first=first, limit=limit)
+        numbers.update(range(start - first + 1, end - first + 2))
+    return tuple(sorted(numbers))
+
+
+def check_page_numbers(given: Iterable[int], *, first: int, limit: int) -> tuple[int, ...]:
+    """The same for numbers that came as a list."""
+    numbers = sorted(set(given))
+    if not numbers:
+        raise ValueError("names no page")
+    _check(numbers[0], numbers[-1], first=first, limit=limit)
+    return tuple(number - first + 1 for number in numbers)
+
+
+def _check(start: int, end: int, *, first: int, limit: int) -> None:
+    if start < first:
+        raise ValueError(f"counts pages from {first}")
+    if end - first >= limit:
+        raise ValueError(f"names a page past the {limit} pages that a document may have")

@@ -1,0 +1,231 @@
+"""The REST edge's one translator: every refusal becomes `application/problem+json` (RFC 9457).
+
+A problem has type, title, status, detail, and of ours code, remedy, request_id. `install` takes only the API's
+own paths; errors of pages go on to whoever handled them before.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import secrets
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from portal.errors import InvalidRequest, Kind, NotFound, PortalError
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+STATUS_OF_KIND: Mapping[Kind, int] = {
+    "invalid": 422,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "over_quota": 429,
+    "busy": 503,
+    "unavailable": 503,
+}
+STATUS_OF_CODE: Mapping[str, int] = {
+    "malformed_body": 400,
+    "file_too_large": 413,
+    "file_type_unknown": 415,
+    "still_running": 504,
+}
+
+_API_PATH = re.compile(r"/(v1(/.*)?|livez|readyz|openapi\.json)")
+_KEY = re.compile(r"ocr_[A-Za-z0-9_-]+")
+_DEFAULT_RETRY_SECONDS = 30
+log = structlog.get_logger()
+
+Handler = Callable[..., Any]
+
+
+class ProblemRoute(APIRoute):
+    """A route of the API: its answers carry X-Request-Id, and what nobody foresaw becomes a neutral 500."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wraps FastAPI's own handler; foreseen errors pass through to the handlers of `install`."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                response = await handle(request)
+            except (PortalError, HTTPException, RequestValidationError, ClientDisconnect):
+                raise
+            except Exception as error:  # noqa: BLE001 - this is the API's translator
+                response = _of_unforeseen(request, error)
+            response.headers["X-Request-Id"] = request_id(request)
+            return response
+
+        return answer
+
+
+def install(app: FastAPI) -> None:
+    """Makes problem+json of all errors under /v1, /livez, /readyz and /openapi.json.
+
+    Errors of other paths go to the handler that `app` had before this call, so a translator for pages comes first.
+    """
+    for kind, translate in (
+        (PortalError, _of_refusal),
+        (HTTPException, _of_http),
+        (RequestValidationError, _of_validation),
+        (ClientDisconnect, _of_disconnect),
+        (Exception, _of_unforeseen),
+    ):
+        app.add_exception_handler(kind, _for_api_paths(translate, app.exception_handlers.get(kind)))
+
+
+def is_api_path(path: str) -> bool:
+    """True where errors are for programs, not for people in a browser."""
+    return _API_PATH.fullmatch(path) is not None
+
+
+def request_id(request: Request) -> str:
+    """The id that ties the answer to its log lines: the one that the server gave the request, else a new one."""
+    known = getattr(request.state, "request_id", None)
+    if known is None:
+        known = secrets.token_hex(8)
+        request.state.request_id = known
+    return str(known)
+
+
+def status_of(error: PortalError) -> int:
+    """The HTTP status of a refusal."""
+    return STATUS_OF_CODE.get(error.code, STATUS_OF_KIND[error.kind])
+
+
+def problem(request: Request, error: PortalError) -> JSONResponse:
+    """The answer to a refusal, with Retry-After and WWW-Authenticate where they belong."""
+    status = status_of(error)
+    body: dict[str, Any] = {
+        "type": f"/docs#error-{error.code}",
+        "title": error.code.replace("_", " ").capitalize(),
+        "status": status,
+        "detail": _without_keys(error.message),
+        "code": error.code,
+        "remedy": _without_keys(error.remedy),
+        "request_id": request_id(request),
+    }
+    job_id = getattr(error, "job_id", None)
+    if job_id is not None:
+        body["job_id"] = job_id
+        body["links"] = {"self": f"/v1/jobs/{job_id}"}
+    return _answer(status, body, _headers(request, error))
+
+
+def invalid_parameter(where: Sequence[str | int], message: str, *, remedy: str | None = None) -> InvalidRequest:
+    """A refusal that names a parameter by its place: ('query', 'wait'), ('body', 'options', 'pages')."""
+    place, *path = (str(part) for part in where)
+    name = ".".join(path) or place
+    return InvalidRequest(
+        f"{name}: {message}",
+        remedy=remedy or f"Correct '{name}' in the {place} and send the request again; /docs describes it.",
+    )
+
+
+def malformed_body(message: str, *, remedy: str) -> InvalidRequest:
+    """A body that cannot be parsed at all: 400."""
+    return InvalidRequest(message, code="malformed_body", remedy=remedy)
+
+
+def first_invalid(errors: Sequence[Mapping[str, Any]]) -> InvalidRequest:
+    """A refusal made of pydantic's first finding, which never repeats the value sent."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return malformed_body(
+            "The body is not valid JSON.", remedy="Send valid JSON with 'Content-Type: application/json'."
+        )
+    return invalid_parameter(first["loc"], str(first["msg"]).removeprefix("Value error, "))
+
+
+def _for_api_paths(translate: Handler, previous: Handler | None) -> Handler:
+    async def handle(request: Request, error: Exception) -> Any:
+        if is_api_path(request.url.path):
+            return translate(request, error)
+        if previous is None:
+            raise error
+        answer = previous(request, error)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return handle
+
+
+def _of_refusal(request: Request, error: PortalError) -> Response:
+    status = status_of(error)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        cause = type(error.__cause__).__name__ if error.__cause__ else None
+        log.warning("request refused", request_id=request_id(request), code=error.code, cause=cause)
+    return problem(request, error)
+
+
+def _of_validation(request: Request, error: RequestValidationError) -> Response:
+    return problem(request, first_invalid(error.errors()))
+
+
+def _of_http(request: Request, error: HTTPException) -> Response:
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        missing = NotFound("There is no such route.", remedy="See /docs for the routes there are.")
+        return problem(request, missing)
+    phrase = HTTPStatus(error.status_code).phrase
+    code = phrase.lower().replace(" ", "_").replace("-", "_")
+    body = {
+        "type": f"/docs#error-{code}",
+        "title": phrase,
+        "status": error.status_code,
+        "detail": f"{phrase}.",
+        "code": code,
+        "remedy": "See /docs for what this route takes.",
+        "request_id": request_id(request),
+    }
+    return _answer(error.status_code, body, dict(error.headers or {}))
+
+
+def _of_disconnect(request: Request, error: ClientDisconnect) -> Response:
+    log.info("client went away", request_id=request_id(request))
+    return Response(status_code=400)
+
+
+def _of_unforeseen(request: Request, error: Exception) -> Response:
+    log.error("request failed", request_id=request_id(request), method=request.method, exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    body = {
+        "type": "/docs#error-internal",
+        "title": "Internal error",
+        "status": status,
+        "detail": "The portal could not answer this request.",
+        "code": "internal",
+        "remedy": "Try again; if it lasts, give the request_id to the operator.",
+        "request_id": request_id(request),
+    }
+    return _answer(status, body, {})
+
+
+def _headers(request: Request, error: PortalError) -> dict[str, str]:
+    headers = {}
+    if error.kind == "unauthenticated":
+        headers["WWW-Authenticate"] = "Bearer"
+    retry_after = error.retry_after_seconds
+    if retry_after is None and error.kind in ("over_quota", "busy", "unavailable"):
+        retry_after = _DEFAULT_RETRY_SECONDS
+    if retry_after is not None:
+        headers["Retry-After"] = str(retry_after)
+    return headers
+
+
+def _answer(status: int, body: dict[str, Any], headers: dict[str, str]) -> JSONResponse:
+    headers["X-Request-Id"] = str(body["request_id"])
+    return JSONResponse(body, status_code=status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
+
+
+def _without_keys(text: str) -> str:
+    return _KEY.sub("ocr_…", text)

@@ -1,0 +1,295 @@
+"""What the API answers with: jobs, models, keys and the caller, as JSON bodies.
+
+Times are ISO 8601 in UTC, sizes bytes, durations seconds, page positions and numbers counted from 1.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from portal.accounts.api_keys import ApiKeyView
+from portal.domain import EngineCapability, JobState, PageState, Scope, Task
+from portal.jobs.queries import JobView, PageView
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457): `code` for programs, `detail` and `remedy` for people."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    remedy: str
+    request_id: str
+
+
+class PageErrorBody(_Body):
+    """Why a page failed. Failed pages are not charged."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+class PageBody(_Body):
+    """A page of a job: `position` counts over the job, `number` within its document."""
+
+    position: int
+    number: int
+    document_id: str
+    file_name: str
+    state: PageState
+    is_blank: bool
+    confidence: float | None = Field(description="0 to 1; null where the engine gives none")
+    attempt: int
+    seconds: float | None
+    error: PageErrorBody | None
+    image: str | None = Field(description="Path of the page's image, upright, once the page was read")
+
+
+class DocumentBody(_Body):
+    """An uploaded file."""
+
+    id: str
+    file_name: str
+    media_type: str
+    byte_size: int
+    page_count: int
+
+
+class QueueBody(_Body):
+    """Where an unfinished job stands: pages that come before it, and seconds until it is finished, about."""
+
+    pages_ahead: int | None
+    eta_seconds: float | None
+
+
+class JobLinks(_Body):
+    """Where to go from here."""
+
+    self: str
+    result: str
+    cancel: str
+
+
+class JobSummary(_Body):
+    """A job without its pages, as in lists."""
+
+    id: str
+    object: Literal["job"] = "job"
+    state: JobState
+    task: Task
+    fields: list[str]
+    language: str | None
+    engine: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    page_count: int
+    pages_done: int
+    pages_failed: int
+    documents: list[DocumentBody]
+    queue: QueueBody | None = Field(description="null once the job is finished")
+    submitted_by: str | None
+    via: Literal["browser", "key"]
+    links: JobLinks
+
+
+class JobBody(JobSummary):
+    """A job with the state of each page."""
+
+    pages: list[PageBody]
+
+
+class JobList(_Body):
+    """One stretch of the history, newest first."""
+
+    object: Literal["list"] = "list"
+    data: list[JobSummary]
+    has_more: bool
+    next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
+
+
+class ModelBody(_Body):
+    """An engine as a model: what it can read, and why not where it cannot."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+    checkpoint: str
+    profile_version: str
+    is_default: bool
+    tasks: list[Task]
+    languages: list[str]
+    unavailable: dict[Task, str] = Field(description="For each task it cannot do, the reason")
+
+
+class ModelList(_Body):
+    """All models, the default first."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelBody]
+
+
+class KeyBody(_Body):
+    """An API key without its secret."""
+
+    id: str
+    object: Literal["api_key"] = "api_key"
+    name: str
+    prefix: str
+    scopes: list[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    last_used_address: str | None
+    revoked_at: datetime | None
+    created_by: str | None
+
+
+class CreatedKeyBody(KeyBody):
+    """A new API key; `key` is shown this once and stored nowhere."""
+
+    key: str
+
+
+class KeyList(_Body):
+    """The tenant's keys, newest first, revoked ones too."""
+
+    object: Literal["list"] = "list"
+    data: list[KeyBody]
+
+
+class TenantBody(_Body):
+    """The caller's tenant."""
+
+    id: str
+    name: str
+
+
+class MemberBody(_Body):
+    """Who made the key."""
+
+    id: str
+    email: str | None
+    role: str
+
+
+class LimitsBody(_Body):
+    """What one request and one document may be."""
+
+    max_file_bytes: int
+    max_body_bytes: int
+    max_job_files: int
+    max_document_pages: int
+    max_page_pixels: int
+    max_wait_seconds: int
+
+
+class MeBody(_Body):
+    """The caller: tenant, member, key and the limits in force."""
+
+    tenant: TenantBody
+    member: MemberBody | None
+    key: KeyBody | None
+    scopes: list[Scope]
+    limits: LimitsBody
+
+
+class ReadinessBody(_Body):
+    """Whether work can be taken, part by part."""
+
+    status: Literal["ready", "unready"]
+    parts: dict[str, str]
+
+
+def job_body(job: JobView) -> JobBody:
+    """A job with its pages."""
+    return JobBody(**_summary(job), pages=[_page_body(job.id, page) for page in job.pages])
+
+
+def job_summary(job: JobView) -> JobSummary:
+    """A job without its pages."""
+    return JobSummary(**_summary(job))
+
+
+def key_body(key: ApiKeyView) -> KeyBody:
+    """A key without its secret."""
+    return KeyBody.model_validate(key)
+
+
+def created_key_body(key: ApiKeyView, secret: str) -> CreatedKeyBody:
+    """A key with its secret, for the one answer that shows it."""
+    return CreatedKeyBody(**key_body(key).model_dump(), key=secret)
+
+
+def model_body(capability: EngineCapability, *, is_default: bool) -> ModelBody:
+    """An engine's capability in the shape of an OpenAI model. `created` is unknown, so 0."""
+    return ModelBody(
+        id=capability.name,
+        created=0,
+        owned_by="portal",
+        checkpoint=capability.checkpoint,
+        profile_version=capability.profile_version,
+        is_default=is_default,
+        tasks=sorted(capability.tasks),
+        languages=list(capability.languages),
+        unavailable=capability.unavailable,
+    )
+
+
+def job_path(job_id: str) -> str:
+    """The job's own path."""
+    return f"/v1/jobs/{job_id}"
+
+
+def _summary(job: JobView) -> dict[str, Any]:
+    own = job_path(job.id)
+    queue = None if job.is_final else QueueBody(pages_ahead=job.pages_ahead, eta_seconds=job.eta_seconds)
+    return {
+        "id": job.id,
+        "state": job.state,
+        "task": job.task,
+        "fields": list(job.prompt.fields),
+        "language": job.prompt.language,
+        "engine": job.engine,
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+        "page_count": job.page_count,
+        "pages_done": job.pages_done,
+        "pages_failed": job.pages_failed,
+        "documents": [DocumentBody.model_validate(document) for document in job.documents],
+        "queue": queue,
+        "submitted_by": job.submitted_by,
+        "via": job.via,
+        "links": JobLinks(self=own, result=f"{own}/result", cancel=f"{own}/cancel"),
+    }
+
+
+def _page_body(job_id: str, page: PageView) -> PageBody:
+    is_read = page.state is PageState.SUCCEEDED
+    return PageBody(
+        position=page.position,
+        number=page.number,
+        document_id=page.document_id,
+        file_name=page.file_name,
+        state=page.state,
+        is_blank=page.is_blank,
+        confidence=page.confidence,
+        attempt=page.attempt,
+        seconds=page.seconds,
+        error=None if page.error is None else PageErrorBody.model_validate(page.error),
+        image=f"{job_path(job_id)}/pages/{page.position}/image" if is_read else None,
+    )

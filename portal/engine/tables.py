@@ -1,0 +1,118 @@
+"""Rows of fragments to blocks: paragraphs, and tables where neighbouring rows share column slots. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from portal.domain import Block
+from portal.engine.reading_order import Fragment, Region, Row
+
+Slot = tuple[float, float]
+
+_MIN_TABLE_ROWS = 3
+_MIN_FILLED = 0.5
+_MIN_ALIGNED = 0.8
+
+
+def to_blocks(region: Region) -> list[Block]:
+    """Blocks of a region in its order; each fragment comes out in exactly one cell."""
+    blocks: list[Block] = []
+    start = 0
+    for first, last in _runs(region):
+        slots = _slots(region[first:last])
+        if slots is not None:
+            blocks += _paragraphs(region[start:first])
+            blocks.append(_table(region[first:last], slots))
+            start = last
+    return blocks + _paragraphs(region[start:])
+
+
+def _runs(region: Region) -> list[tuple[int, int]]:
+    """Half-open spans of rows that may be a table: several cells each, a lone wrapped line between allowed."""
+    pitch = _pitch(region)
+    runs: list[tuple[int, int]] = []
+    first = last = -1
+    for at, row in enumerate(region):
+        is_near = last >= 0 and at - last <= 2 and _gap(region, at) <= 2.5 * pitch
+        if first >= 0 and not is_near:
+            runs.append((first, last + 1))
+            first = last = -1
+        if len(row) > 1:
+            first, last = (at if first < 0 else first), at
+    if first >= 0:
+        runs.append((first, last + 1))
+    return [(first, last) for first, last in runs if sum(len(row) > 1 for row in region[first:last]) >= _MIN_TABLE_ROWS]
+
+
+def _slots(rows: Sequence[Row]) -> list[Slot] | None:
+    """Column slots from the fullest rows, or None where the rows do not line up."""
+    most = max(len(row) for row in rows)
+    full = [row for row in rows if len(row) >= max(2, 0.6 * most)]
+    slots = _merged(sorted((fragment.x0, fragment.x1) for row in full for fragment in row))
+    if len(slots) < max(2, 0.6 * most):
+        return None
+    several = [row for row in rows if len(row) > 1]
+    aligned = sum(len({_slot_of(fragment, slots) for fragment in row}) == len(row) for row in several)
+    filled = sum(len(row) for row in several) / (len(slots) * len(several))
+    return slots if aligned >= _MIN_ALIGNED * len(several) and filled >= _MIN_FILLED else None
+
+
+def _merged(spans: Sequence[Slot]) -> list[Slot]:
+    merged: list[Slot] = []
+    for start, end in spans:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _slot_of(fragment: Fragment, slots: Sequence[Slot]) -> int:
+    def overlap(at: int) -> float:
+        return min(fragment.x1, slots[at][1]) - max(fragment.x0, slots[at][0])
+
+    return max(range(len(slots)), key=overlap)
+
+
+def _table(rows: Sequence[Row], slots: Sequence[Slot]) -> Block:
+    """A row without its own first cell continues the cells above it when it follows closely: a wrapped line."""
+    table: list[list[list[int]]] = []
+    for row in rows:
+        cells: list[list[int]] = [[] for _ in slots]
+        for fragment in row:
+            cells[_slot_of(fragment, slots)].append(fragment.index)
+        if table and len(row) == 1 and len(slots) > 2:
+            table[-1] = [above + below for above, below in zip(table[-1], cells, strict=True)]
+        else:
+            table.append(cells)
+    return Block("table", tuple(tuple(tuple(cell) for cell in cells) for cells in table))
+
+
+def _paragraphs(rows: Region) -> list[Block]:
+    pitch = _pitch(rows)
+    groups: list[Region] = []
+    for at, row in enumerate(rows):
+        if at == 0 or _gap(rows, at) > 1.5 * pitch:
+            groups.append([])
+        groups[-1].append(row)
+    return [_text(group) for group in groups]
+
+
+def _text(rows: Region) -> Block:
+    return Block("text", tuple((tuple(fragment.index for fragment in row),) for row in rows))
+
+
+def _pitch(rows: Region) -> float:
+    """Usual distance from row to row, at least a line's height."""
+    gaps = [_gap(rows, at) for at in range(1, len(rows))]
+    height = median([fragment.height for row in rows for fragment in row] or [0.0])
+    return max(median(gaps or [0.0]), 0.9 * height)
+
+
+def _gap(rows: Region, at: int) -> float:
+    return _middle(rows[at]) - _middle(rows[at - 1]) if at else 0.0
+
+
+def _middle(row: Row) -> float:
+    return sum(fragment.middle for fragment in row) / len(row)

@@ -1,0 +1,77 @@
+"""PageText as JSON and back: the form that is stored and that API users are given.
+
+Keys, stable: width_px, height_px (of the upright page), rotation_degrees (clockwise turn that made it upright),
+skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or null), markdown, text (derived, for
+reading), lines [{text, box [x0, y0, x1, y1], score (0–1 or null), quad [x, y of 4 corners] or null}], blocks
+[{kind "text" | "table", rows: rows of cells, each cell the indices of its lines}]. Boxes are pixels of the
+upright page.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from portal.domain import Block, Line, PageText
+
+# Postgres stores neither NUL nor lone surrogates, and an engine may answer with either.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def page_text_to_json(page: PageText) -> dict[str, Any]:
+    """Plain JSON types only. Characters that no database stores (NUL, lone surrogates) become U+FFFD."""
+    return {
+        "width_px": page.width_px,
+        "height_px": page.height_px,
+        "rotation_degrees": page.rotation_degrees,
+        "skew_degrees": page.skew_degrees,
+        "confidence": page.confidence,
+        "truncated": page.truncated,
+        "markdown": _storable(page.markdown),
+        "text": _storable(page.text),
+        "lines": [_line_to_json(line) for line in page.lines],
+        "blocks": [_block_to_json(block) for block in page.blocks],
+    }
+
+
+def page_text_from_json(stored: dict[str, Any]) -> PageText:
+    """The inverse of page_text_to_json; `text` is derived again. Raises KeyError for another shape."""
+    return PageText(
+        width_px=stored["width_px"],
+        height_px=stored["height_px"],
+        lines=tuple(_line_from_json(line) for line in stored["lines"]),
+        blocks=tuple(_block_from_json(block) for block in stored["blocks"]),
+        markdown=stored["markdown"],
+        confidence=stored["confidence"],
+        rotation_degrees=stored["rotation_degrees"],
+        skew_degrees=stored["skew_degrees"],
+        truncated=stored["truncated"],
+    )
+
+
+def _storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def _line_to_json(line: Line) -> dict[str, Any]:
+    return {
+        "text": _storable(line.text),
+        "box": list(line.box),
+        "score": line.score,
+        "quad": None if line.quad is None else list(line.quad),
+    }
+
+
+def _line_from_json(stored: dict[str, Any]) -> Line:
+    x0, y0, x1, y1 = stored["box"]
+    quad = stored["quad"]
+    return Line(stored["text"], (x0, y0, x1, y1), stored["score"], None if quad is None else tuple(quad))
+
+
+def _block_to_json(block: Block) -> dict[str, Any]:
+    return {"kind": block.kind, "rows": [[list(cell) for cell in row] for row in block.rows]}
+
+
+def _block_from_json(stored: dict[str, Any]) -> Block:
+    rows = tuple(tuple(tuple(cell) for cell in row) for row in stored["rows"])
+    return Block(kind=stored["kind"], rows=rows)

@@ -1,0 +1,43 @@
+"""The browser workspace: pages drawn with Gradio, over the same functions that the REST API calls."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from portal.services import Services
+from portal.ui import shell
+from portal.ui.history import HistoryPage
+from portal.ui.keys import KeysPage
+from portal.ui.theme import TITLE, mount_options
+from portal.ui.workspace import WorkspacePage
+
+__all__ = ["build", "mount_options"]
+
+_UPLOAD_SWEEP_SECONDS = 3600
+_UPLOAD_LIFE_SECONDS = 6 * 3600
+_EVENTS_AT_ONCE = 32
+_MAX_WAITING_EVENTS = 1000
+
+
+def build(services: Services) -> gr.Blocks:
+    """All pages as one Blocks, to be mounted at / with `mount_options()` inside the guard of portal/web.
+
+    Upload copies in Gradio's own folder are swept after six hours: jobs have their own copies by then.
+    """
+    demo = gr.Blocks(
+        title=TITLE,
+        fill_width=True,
+        analytics_enabled=False,
+        delete_cache=(_UPLOAD_SWEEP_SECONDS, _UPLOAD_LIFE_SECONDS),
+    )
+    with demo:
+        shell.lay_header(demo, "/")
+        WorkspacePage(services).lay(demo)
+    with demo.route("History", "/history"):
+        shell.lay_header(demo, "/history")
+        HistoryPage(services).lay(demo)
+    with demo.route("Keys", "/keys"):
+        shell.lay_header(demo, "/keys")
+        KeysPage(services).lay(demo)
+    demo.queue(api_open=False, max_size=_MAX_WAITING_EVENTS, default_concurrency_limit=_EVENTS_AT_ONCE)
+    return demo

@@ -1,0 +1,58 @@
+"""Who is calling, and what the page's address asks for: the only place that opens a `gr.Request`.
+
+The guard of portal/web proves the caller and leaves the Principal in the ASGI scope, on every kind of event
+(load, queued, timer). Ids in the address are wishes: whoever uses them passes the tenant along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gradio as gr
+
+from portal.domain import Principal
+from portal.errors import Unauthenticated
+from portal.settings import Settings
+
+
+def principal_of(request: gr.Request) -> Principal:
+    """The proven caller. Raises Unauthenticated where the guard let nobody in."""
+    principal = _state(request).get("principal")
+    if not isinstance(principal, Principal):
+        raise Unauthenticated("You are signed out.", remedy="Reload the page and sign in again.")
+    return principal
+
+
+def csrf_token_of(request: gr.Request) -> str:
+    """The token that the session's forms carry; empty where there is none."""
+    return str(_state(request).get("csrf_token") or "")
+
+
+def asked(request: gr.Request, name: str) -> str:
+    """One parameter of the page's present address; empty where it is missing.
+
+    The browser sends the address along with each event, also after `history.pushState`.
+    """
+    return str(_query(request).get(name) or "")
+
+
+def base_url_of(request: gr.Request, settings: Settings) -> str:
+    """How callers reach the portal: PORTAL_PUBLIC_URL, else what this browser used. No slash at the end."""
+    if settings.server.public_url:
+        return settings.server.public_url
+    connection = request.request
+    if connection is None:
+        raise Unauthenticated("This event came without its request.")
+    return f"{connection.url.scheme}://{connection.url.netloc}"
+
+
+def _state(request: gr.Request) -> Mapping[str, Any]:
+    connection = request.request
+    state: Mapping[str, Any] = connection.scope.get("state", {}) if connection is not None else {}
+    return state
+
+
+def _query(request: gr.Request) -> Mapping[str, str]:
+    connection = request.request
+    return connection.query_params if connection is not None else {}

@@ -1,0 +1,177 @@
+"""The Keys page: create an API key (shown once), list the tenant's keys, revoke one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import gradio as gr
+from markupsafe import Markup
+
+from portal.accounts import api_keys
+from portal.accounts.api_keys import ApiKeyView
+from portal.domain import Scope
+from portal.errors import InvalidRequest
+from portal.services import Services
+from portal.ui import identity, markup, messages, shell, words
+
+_EXPIRIES = {"In 30 days": 30, "In 90 days": 90, "In a year": 365, "Never": None}
+_DEFAULT_EXPIRY = "In 90 days"
+
+
+class KeysPage:
+    """Lays the page out and answers its events."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def lay(self, page: gr.Blocks) -> None:
+        """Places the form, the new key and the list, and wires them; called inside the page's Blocks context."""
+        shell.fragment(
+            "keys-head",
+            Markup(
+                '<div class="lead"><h1>API keys</h1><p>For scripts and other programs. '
+                'What they can call is described in the <a href="/docs">API reference</a>.</p></div>'
+            ),
+        )
+        created = shell.fragment("new-key")
+        self._lay_form()
+        listing = shell.fragment("key-list")
+        shell.on(page.load, messages.told(self._list), outputs=listing)
+        form = [self._name, self._scopes, self._expiry]
+        for trigger in (self._create.click, self._name.submit):
+            shell.on(trigger, messages.told(self._create_key), inputs=form, outputs=[created, listing, self._name])
+        shell.on(created.submit, messages.told(self._hide), outputs=created)
+        shell.on(listing.submit, messages.told(self._revoke), outputs=listing)
+
+    def _lay_form(self) -> None:
+        with gr.Row(elem_id="key-form"):
+            self._name = gr.Textbox(
+                label="Name", placeholder="what it is for, like: invoice importer", max_lines=1, elem_id="key-name"
+            )
+            self._scopes = gr.CheckboxGroup(
+                choices=[(label, scope.value) for scope, label in words.SCOPES.items()],
+                value=[scope.value for scope in words.SCOPES],
+                label="May",
+                elem_id="key-scopes",
+            )
+            self._expiry = gr.Dropdown(
+                choices=list(_EXPIRIES), value=_DEFAULT_EXPIRY, label="Expires", filterable=False, elem_id="key-expiry"
+            )
+            self._create = gr.Button("Create key", variant="primary", elem_id="create-key")
+
+    def _list(self, request: gr.Request) -> str:
+        tenant_id = identity.principal_of(request).tenant_id
+        with self._services.database.reading() as session:
+            keys = api_keys.list_keys(session, tenant_id)
+        return listing(keys, datetime.now(UTC))
+
+    def _create_key(
+        self, name: str, scopes: Sequence[str], expiry: str, request: gr.Request
+    ) -> tuple[Markup, str, str]:
+        principal = identity.principal_of(request)
+        chosen = frozenset(Scope(scope) for scope in scopes if scope in words.SCOPES)
+        if not chosen:
+            raise InvalidRequest("The key may do nothing.", remedy="Tick at least one thing that it may do.")
+        with self._services.database.transaction() as session:
+            created = api_keys.create(
+                session,
+                self._services.peppers,
+                principal,
+                name=name.strip(),
+                scopes=chosen,
+                expires_at=_expires_at(expiry, datetime.now(UTC)),
+            )
+        shown = new_key(created.view, created.key, identity.base_url_of(request, self._services.settings))
+        return shown, self._list(request), ""
+
+    def _revoke(self, event: gr.EventData, request: gr.Request) -> str:
+        principal = identity.principal_of(request)
+        with self._services.database.transaction() as session:
+            api_keys.revoke(session, principal, str(event._data.get("target")))
+        return self._list(request)
+
+    def _hide(self) -> str:
+        return ""
+
+
+def new_key(view: ApiKeyView, key: str, base_url: str) -> Markup:
+    """The panel that shows a new key the only time, with a command that runs as printed."""
+    command = f'curl -H "Authorization: Bearer {key}" -F files=@scan.png "{base_url}/v1/jobs?wait=60"'
+    return Markup(
+        '<section class="new-key" role="status"><h2>{}</h2><p>Copy the key now: it is not shown again.</p>'
+        '<div class="secret"><code id="key-value">{}</code>{}</div>'
+        "<p>Read a scan with it:</p>"
+        '<div class="secret"><code id="key-curl">{}</code>{}</div>'
+        '<button type="button" class="button" id="key-saved" data-action="hide">I saved it</button></section>'
+    ).format(
+        view.name,
+        key,
+        markup.copy_button("key-value", "Copy key"),
+        command,
+        markup.copy_button("key-curl", "Copy command"),
+    )
+
+
+def listing(keys: Sequence[ApiKeyView], now: datetime) -> Markup:
+    """The keys, usable ones first."""
+    if not keys:
+        return markup.empty("No keys yet", "Create one to call the portal from a script.")
+    ordered = sorted(keys, key=lambda key: _state(key, now) != "active")
+    return Markup('<section class="group"><h2>Your keys</h2><ul class="entries">{}</ul></section>').format(
+        markup.joined(_row(key, now) for key in ordered)
+    )
+
+
+def _row(key: ApiKeyView, now: datetime) -> Markup:
+    state = _state(key, now)
+    labels = {"active": "Active", "expired": "Expired", "revoked": "Revoked"}
+    return Markup(
+        '<li class="entry" data-key="{}"><div class="entry-main"><b class="entry-title">{}</b>'
+        '<p class="entry-facts"><code>{}…</code> · {} · {}</p></div>'
+        '<div class="entry-state">{}<small>{}</small></div><div class="entry-actions">{}</div></li>'
+    ).format(
+        key.id,
+        key.name,
+        key.prefix,
+        ", ".join(words.SCOPES.get(scope, scope.value) for scope in key.scopes),
+        Markup("created {} by {}").format(markup.moment(key.created_at, now), key.created_by or "the operator"),
+        markup.badge(state, labels[state]),
+        _use(key, now),
+        _revoke_button(key, now) if state == "active" else Markup(""),
+    )
+
+
+def _state(key: ApiKeyView, now: datetime) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
+
+
+def _use(key: ApiKeyView, now: datetime) -> Markup:
+    expiry = "no expiry" if key.expires_at is None else f"expires {key.expires_at:%Y-%m-%d}"
+    return Markup("{} · {}").format(_last_used(key, now), expiry)
+
+
+def _last_used(key: ApiKeyView, now: datetime) -> Markup:
+    if key.last_used_at is None:
+        return Markup("never used")
+    place = f" from {key.last_used_address}" if key.last_used_address else ""
+    return Markup("used {}{}").format(markup.moment(key.last_used_at, now), place)
+
+
+def _revoke_button(key: ApiKeyView, now: datetime) -> Markup:
+    last = _last_used(key, now).striptags()
+    return Markup(
+        '<button type="button" class="button" data-action="revoke" data-target="{0}" aria-label="Revoke {1}"'
+        ' data-confirm="Revoke {1}?" data-detail="It was {2}. Programs that use it are refused at once;'
+        ' this cannot be undone."'
+        ' data-yes="Revoke">Revoke</button>'
+    ).format(key.id, key.name, last)
+
+
+def _expires_at(expiry: str, now: datetime) -> datetime | None:
+    if expiry not in _EXPIRIES:
+        raise InvalidRequest("That expiry does not exist.", remedy="Choose one of the list.")
+    days = _EXPIRIES[expiry]
+    return None if days is None else now + timedelta(days=days)

@@ -1,0 +1,117 @@
+"""What the Workspace's form offers and what it orders: tasks by engine, fields, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from portal.documents.intake import Upload
+from portal.domain import EngineCapability, Task, TaskPrompt
+from portal.errors import InvalidRequest, TaskUnavailable
+from portal.jobs.submission import Order
+from portal.ui import markup, page_range, words
+
+_MAX_FIELDS = 50
+
+
+def engine_for(task: Task, capabilities: Sequence[EngineCapability]) -> EngineCapability | None:
+    """The first engine that can do the task, the default engine before others."""
+    return next((capability for capability in capabilities if task in capability.tasks), None)
+
+
+def reason_against(task: Task, capabilities: Sequence[EngineCapability]) -> str:
+    """Why no engine can do the task, in the default engine's own words."""
+    reasons = (capability.unavailable[task] for capability in capabilities if task in capability.unavailable)
+    return next(reasons, "No engine that can do this is configured.")
+
+
+def first_task(capabilities: Sequence[EngineCapability]) -> Task:
+    """The task chosen at first: the first of the list that works."""
+    return next((task for task in words.TASKS if engine_for(task, capabilities)), Task.EXTRACT)
+
+
+def task_choices(capabilities: Sequence[EngineCapability]) -> Markup:
+    """The tasks as radio buttons; those that no engine can do are shown with the reason and cannot be chosen."""
+    chosen = first_task(capabilities)
+    choices = markup.joined(_choice(task, capabilities, is_chosen=task is chosen) for task in words.TASKS)
+    return Markup('<fieldset class="tasks"><legend>Task</legend>{}</fieldset>').format(choices)
+
+
+def order(task: str, wanted: str, language: str, *, pages: str, capabilities: Sequence[EngineCapability]) -> Order:
+    """The order that the form describes. Raises InvalidRequest or TaskUnavailable saying what to change."""
+    chosen = _task(task)
+    engine = engine_for(chosen, capabilities)
+    if engine is None:
+        raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
+    prompt = TaskPrompt(
+        task=chosen,
+        fields=_field_names(wanted) if chosen is Task.FIELDS else (),
+        language=_language(language) if chosen is Task.TRANSLATE else None,
+    )
+    return Order(prompt=prompt, engine=engine.name, page_numbers=page_range.parse(pages))
+
+
+def uploads(paths: Sequence[str], names: str) -> list[Upload]:
+    """Pairs the received files with the names people gave them (a JSON list). The names are only ever shown.
+
+    Raises InvalidRequest when there is no file, or one was swept because the form stood open for hours.
+    """
+    if not paths:
+        raise InvalidRequest("No file was chosen.", remedy="Drop at least one scan, or try the sample.")
+    given = _names(names, count=len(paths))
+    found = [
+        Upload(file_name=name or Path(path).name, path=Path(path)) for path, name in zip(paths, given, strict=True)
+    ]
+    for upload in found:
+        if not upload.path.is_file():
+            raise InvalidRequest(f"The upload of {upload.file_name} has expired.", remedy="Drop the file again.")
+    return found
+
+
+def _choice(task: Task, capabilities: Sequence[EngineCapability], *, is_chosen: bool) -> Markup:
+    label, purpose = words.TASKS[task]
+    is_possible = engine_for(task, capabilities) is not None
+    state = "disabled" if not is_possible else "checked" if is_chosen else ""
+    note = purpose if is_possible else reason_against(task, capabilities)
+    return Markup(
+        '<label class="task"><input type="radio" name="task" value="{}" {}>'
+        "<span><b>{}</b><small>{}</small></span></label>"
+    ).format(task, state, label, note)
+
+
+def _task(value: str) -> Task:
+    try:
+        return Task(value)
+    except ValueError:
+        raise InvalidRequest(
+            "That task does not exist.", remedy="Reload the page and choose one of the list."
+        ) from None
+
+
+def _field_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip())
+    if not names or len(names) > _MAX_FIELDS:
+        raise InvalidRequest(
+            "Which fields to read is missing." if not names else f"{len(names)} fields are too many.",
+            remedy=f"Name 1 to {_MAX_FIELDS} fields with commas, like: invoice number, date, total.",
+        )
+    return names
+
+
+def _language(text: str) -> str:
+    if not text.strip():
+        raise InvalidRequest("The language to translate into is missing.", remedy="Write one, like: English.")
+    return text.strip()
+
+
+def _names(text: str, *, count: int) -> list[str]:
+    try:
+        names = json.loads(text or "[]")
+    except json.JSONDecodeError:
+        names = []
+    if not isinstance(names, list) or len(names) != count:
+        return [""] * count
+    return [str(name) for name in names]

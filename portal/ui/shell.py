@@ -1,0 +1,71 @@
+"""What every page shares: the header, the way fragments of HTML are placed, and how events are wired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+from gradio.components.navbar import Navbar
+from markupsafe import Markup
+
+from portal.ui import identity, markup, messages
+from portal.ui.theme import TITLE
+
+PAGES = (("Workspace", "/"), ("History", "/history"), ("Keys", "/keys"))
+
+# Buttons inside a fragment name an action and a target; one listener on the fragment survives its redraws.
+_ACTIONS_JS = """
+element.addEventListener('click', async (event) => {
+  const chosen = event.target.closest('[data-action]');
+  if (!chosen || !element.contains(chosen)) return;
+  event.preventDefault();
+  if (chosen.dataset.confirm && !(await portal.confirm(chosen.dataset))) return;
+  if (chosen.dataset.address) history.replaceState(null, '', chosen.dataset.address);
+  trigger('submit', { action: chosen.dataset.action, target: chosen.dataset.target || '' });
+});
+"""
+
+
+def fragment(elem_id: str, value: str = "", **options: Any) -> gr.HTML:
+    """A place for HTML built with Markup. Never give it a template: its value is inserted, not evaluated."""
+    return gr.HTML(value, elem_id=elem_id, apply_default_css=False, js_on_load=_ACTIONS_JS, **options)
+
+
+def on(trigger: Callable[..., Any], handler: Callable[..., Any] | None, **options: Any) -> Any:
+    """Wires an event the portal's way: no API endpoint, no progress overlay, no one waiting for another."""
+    defaults = {"api_visibility": "private", "show_progress": "hidden", "concurrency_limit": None}
+    return trigger(handler, **(defaults | options))
+
+
+def lay_header(page: gr.Blocks, path: str) -> None:
+    """Places the header; tenant, e-mail and sign-out arrive with the load event."""
+    Navbar(visible=False)
+    header = fragment("shell-header", _header(path, Markup("")))
+
+    def load_header(request: gr.Request) -> str:
+        return _header(path, _account(request))
+
+    on(page.load, messages.polled(load_header), outputs=header, queue=False)
+
+
+def _header(path: str, account: Markup) -> Markup:
+    return Markup(
+        '<header class="shell"><a class="brand" href="/"><span class="mark" aria-hidden="true"></span>{}</a>'
+        '<nav aria-label="Pages of the portal">{}</nav><div class="account">{}</div></header>'
+    ).format(TITLE, markup.joined(_link(name, target, path) for name, target in PAGES), account)
+
+
+def _link(name: str, target: str, path: str) -> Markup:
+    current = Markup(' aria-current="page"') if target == path else Markup("")
+    return Markup('<a href="{}"{}>{}</a>').format(target, current, name)
+
+
+def _account(request: gr.Request) -> Markup:
+    principal = identity.principal_of(request)
+    return Markup(
+        '<span class="who"><b id="tenant-name">{}</b><span id="member-email">{}</span></span>'
+        '<a href="/account">Account</a>'
+        '<form method="post" action="/logout"><input type="hidden" name="csrf_token" value="{}">'
+        '<button id="sign-out" class="link">Sign out</button></form>'
+    ).format(principal.tenant_name, principal.email or "", identity.csrf_token_of(request))

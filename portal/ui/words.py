@@ -1,0 +1,145 @@
+"""States, times and counts in words, as people read them on the pages. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from portal.domain import JobState, PageState, Scope, Task
+from portal.jobs.queries import JobView, PageView
+
+TASKS = {
+    Task.EXTRACT: ("Text", "Everything on the page, in reading order"),
+    Task.FIELDS: ("Fields", "Only the values you name"),
+    Task.TRANSLATE: ("Translate", "The page in another language"),
+}
+JOB_STATES = {
+    JobState.QUEUED: "Waiting",
+    JobState.RUNNING: "Reading",
+    JobState.SUCCEEDED: "Done",
+    JobState.PARTIAL: "Partly done",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Cancelled",
+}
+PAGE_STATES = {
+    PageState.QUEUED: "waiting",
+    PageState.RUNNING: "being read",
+    PageState.SUCCEEDED: "done",
+    PageState.FAILED: "failed",
+    PageState.CANCELLED: "cancelled",
+}
+SCOPES = {
+    Scope.OCR: "Submit scans",
+    Scope.READ: "Read results",
+}
+BLANK = "No text found on this page; not charged."
+
+_NAMED_FAILURES = 3
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_KIB = 1024
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 page`, `12 pages`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    teens = range(11, 14)
+    suffix = "th" if number % 100 in teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+def duration(seconds: float) -> str:
+    """A rough length of time: `about 40 s`, `about 3 min`, `about 2 h`."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 100:
+        return f"about {round(seconds / 5) * 5} s"
+    if seconds < 90 * _MINUTE:
+        return f"about {round(seconds / _MINUTE)} min"
+    return f"about {round(seconds / _HOUR)} h"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """How long since `at`; past a week the date itself. Both aware."""
+    seconds = max((now - at).total_seconds(), 0)
+    if seconds < _MINUTE:
+        return "just now"
+    if seconds < _HOUR:
+        return f"{int(seconds // _MINUTE)} min ago"
+    if seconds < _DAY:
+        return f"{int(seconds // _HOUR)} h ago"
+    if seconds < 7 * _DAY:
+        return f"{counted(int(seconds // _DAY), 'day')} ago"
+    return f"{at:%Y-%m-%d}"
+
+
+def byte_count(count: int) -> str:
+    """`312 KB`, `4.1 MB`."""
+    if count < _KIB * _KIB:
+        return f"{max(round(count / _KIB), 1)} KB"
+    return f"{count / _KIB / _KIB:.1f} MB".replace(".0 ", " ")
+
+
+def progress(job: JobView) -> str:
+    """One sentence on where the job stands and what the reader may do."""
+    if job.state is JobState.QUEUED:
+        return f"{_place(job)}{_remaining(job)}. You can close this page."
+    if job.state is JobState.RUNNING:
+        current = min(_finished(job) + 1, job.page_count)
+        return f"Page {current} of {job.page_count}{_remaining(job)}. {_meanwhile(job)}"
+    return _outcome(job)
+
+
+def page_outcome(page: PageView) -> str:
+    """What there is to say about a page without text, with the remedy where it failed."""
+    if page.state is PageState.FAILED:
+        error = page.error
+        return f"{error.message} {error.remedy}" if error else "This page could not be read. It is not charged."
+    if page.state is PageState.CANCELLED:
+        return "Cancelled before it was read; not charged."
+    if page.state is PageState.RUNNING:
+        return "This page is being read. Its text appears here by itself."
+    if page.state is PageState.QUEUED:
+        return "This page waits for its turn. Its text appears here by itself."
+    return BLANK
+
+
+def _place(job: JobView) -> str:
+    if job.pages_ahead is None:
+        return "Waiting"
+    return "Next in line" if job.pages_ahead == 0 else f"{ordinal(job.pages_ahead + 1)} in line"
+
+
+def _remaining(job: JobView) -> str:
+    return "" if job.eta_seconds is None else f", {duration(job.eta_seconds)}"
+
+
+def _meanwhile(job: JobView) -> str:
+    return "Finished pages open at once." if job.page_count > 1 else "You can close this page."
+
+
+def _finished(job: JobView) -> int:
+    return sum(page.state.is_final for page in job.pages)
+
+
+def _outcome(job: JobView) -> str:
+    if job.state is JobState.SUCCEEDED:
+        blank = sum(page.is_blank for page in job.pages)
+        tail = f" {counted(blank, 'page')} without text, not charged." if blank else ""
+        return f"{counted(job.pages_done, 'page')} read.{tail}"
+    done = f"{job.pages_done} of {counted(job.page_count, 'page')} read."
+    if job.state is JobState.CANCELLED:
+        return f"Cancelled. {done} The rest is not charged."
+    failed = [_page_name(job, page) for page in job.pages if page.state is PageState.FAILED]
+    if not failed:
+        return done
+    more = f" and {len(failed) - _NAMED_FAILURES} more" if len(failed) > _NAMED_FAILURES else ""
+    return f"{done} Failed: {', '.join(failed[:_NAMED_FAILURES])}{more}. Failed pages are not charged."
+
+
+def _page_name(job: JobView, page: PageView) -> str:
+    return f"page {page.number} of {page.file_name}" if len(job.documents) > 1 else f"page {page.number}"

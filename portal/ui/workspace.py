@@ -1,0 +1,263 @@
+"""The Workspace: drop scans, choose a task, run; then watch a job and read its pages.
+
+The job belongs to the backend. The page's address (`/?job=…&at=…`) says what is shown, so a reload, another tab
+or another device shows the same; a timer asks for news while there is work.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from portal.documents.intake import Upload
+from portal.domain import Task
+from portal.errors import NotFound, PortalError
+from portal.jobs import endings, queries, submission
+from portal.jobs.queries import JobView, PageView
+from portal.jobs.submission import Order
+from portal.services import Services
+from portal.ui import identity, job_view, markup, messages, order_form, sample, shell, words
+
+_FILE_TYPES = [".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".avif", ".heic", ".heif"]
+_POLL_SECONDS = 1.0
+_POLL_SECONDS_LONG = 3.0
+_LONG_JOB_PAGES = 100
+
+# Gradio's handler sees cleaned-up paths only; the names people gave come from the upload itself. The address that it
+# adds to each path is of no use here, and a second, percent-encoded form of the path is one too many for the guard.
+_RUN_JS = """(files, names, ...rest) => {
+  portal.busy('run', true);
+  const bare = (files || []).map(({ url, ...file }) => file);
+  return [bare, JSON.stringify((files || []).map((file) => file.orig_name || '')), ...rest];
+}"""
+_SAMPLE_JS = "() => { portal.busy('try-sample', true); return []; }"
+_ATTACH_JS = "(job) => { portal.busy('run', false); portal.busy('try-sample', false); portal.attach(job); return []; }"
+
+_TASK_JS = """
+element.addEventListener('change', (event) => { props.value = event.target.value; });
+"""
+
+_INTAKE_HEAD = Markup(
+    '<div class="lead"><h1>Read a scan</h1><p>Drop scans, photos or PDFs. The text opens beside each page '
+    "as soon as it is read.</p></div>"
+)
+
+
+class WorkspacePage:
+    """Lays the page out and answers its events."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._jobs = services.jobs
+
+    def lay(self, page: gr.Blocks) -> None:
+        """Places the components and wires the events; called inside the page's Blocks context."""
+        with gr.Column(elem_id="intake") as self._intake:
+            self._lay_intake()
+        with gr.Column(visible=False, elem_id="job") as self._job:
+            self._lay_job()
+        self._shown = gr.State("")
+        self._timer = gr.Timer(_POLL_SECONDS, active=False)
+        self._wire(page)
+
+    def _lay_intake(self) -> None:
+        self._head = shell.fragment("intake-head", _INTAKE_HEAD)
+        self._notice = shell.fragment("notice")
+        with gr.Row(elem_id="intake-card"):
+            with gr.Column(scale=3, min_width=300):
+                self._files = gr.File(
+                    label="Files to read",
+                    file_count="multiple",
+                    file_types=_FILE_TYPES,
+                    elem_id="drop",
+                    height=260,
+                )
+                shell.fragment("limits", self._limits())
+            with gr.Column(scale=2, min_width=280, elem_id="choices"):
+                self._lay_choices()
+
+    def _lay_choices(self) -> None:
+        capabilities = self._jobs.engines.capabilities
+        self._task = gr.HTML(
+            order_form.first_task(capabilities).value,
+            html_template="${choices}",
+            choices=order_form.task_choices(capabilities),
+            js_on_load=_TASK_JS,
+            apply_default_css=False,
+            elem_id="task",
+        )
+        self._fields = gr.Textbox(
+            label="Fields to read",
+            placeholder="invoice number, date, total",
+            visible=order_form.engine_for(Task.FIELDS, capabilities) is not None,
+            elem_id="fields",
+        )
+        self._language = gr.Textbox(
+            label="Translate into",
+            placeholder="English",
+            visible=order_form.engine_for(Task.TRANSLATE, capabilities) is not None,
+            elem_id="language",
+        )
+        self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
+        self._run = gr.Button("Read the files", variant="primary", elem_id="run")
+        self._sample = gr.Button("Try the sample receipt", elem_id="try-sample")
+        self._names = gr.Textbox(elem_classes="not-shown", elem_id="file-names", label="File names")
+        self._started = gr.Textbox(elem_classes="not-shown", elem_id="started-job", label="Started job")
+
+    def _lay_job(self) -> None:
+        self._bar = shell.fragment("job-bar")
+        self._progress = shell.fragment("job-progress")
+        with gr.Row(elem_id="job-panes"):
+            self._strip = shell.fragment("page-strip")
+            self._image = shell.fragment("page-image")
+            with gr.Tabs(elem_id="page-tabs"):
+                with gr.Tab("Text", elem_id="tab-text"):
+                    self._text = shell.fragment("text-pane")
+                with gr.Tab("Markdown", elem_id="tab-markdown"):
+                    self._markdown = shell.fragment("markdown-pane")
+                with gr.Tab("JSON", elem_id="tab-json"):
+                    self._json = shell.fragment("json-pane")
+
+    def _wire(self, page: gr.Blocks) -> None:
+        views = [
+            self._intake,
+            self._head,
+            self._job,
+            self._notice,
+            self._bar,
+            self._progress,
+            self._strip,
+            self._image,
+            self._text,
+            self._markdown,
+            self._json,
+            self._shown,
+            self._timer,
+        ]
+        started = [self._started, self._notice, self._files]
+        choices = [self._files, self._names, self._task, self._fields, self._language, self._range]
+        refresh = messages.told(self._refresh)
+        shell.on(page.load, refresh, outputs=views)
+        for run in (
+            shell.on(self._run.click, self._run_files, inputs=choices, outputs=started, js=_RUN_JS),
+            shell.on(self._sample.click, self._run_sample, outputs=started, js=_SAMPLE_JS),
+        ):
+            attached = shell.on(run.then, None, inputs=self._started, js=_ATTACH_JS)
+            shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
+        shell.on(self._strip.submit, refresh, outputs=views, trigger_mode="always_last")
+        shell.on(self._bar.submit, messages.told(self._cancel), outputs=views)
+        shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
+
+    # One parameter for each component of the form: Gradio calls it by position.
+    def _run_files(  # noqa: PLR0917
+        self,
+        paths: list[str] | None,
+        names: str,
+        task: str,
+        fields: str,
+        language: str,
+        pages: str,
+        request: gr.Request,
+    ) -> dict[Any, Any]:
+        try:
+            order = order_form.order(task, fields, language, pages=pages, capabilities=self._jobs.engines.capabilities)
+            uploads = order_form.uploads(paths or [], names)
+            job = submission.submit(self._jobs, identity.principal_of(request), uploads, order)
+        except Exception as error:  # noqa: BLE001  messages.inline is the translator
+            return self._not_started(error)
+        return {self._started: job.id, self._notice: "", self._files: None}
+
+    def _run_sample(self, request: gr.Request) -> dict[Any, Any]:
+        try:
+            with tempfile.TemporaryDirectory(prefix="portal-sample-") as folder:
+                path = Path(folder, sample.FILE_NAME)
+                sample.draw(path)
+                upload = Upload(file_name=sample.FILE_NAME, path=path)
+                job = submission.submit(self._jobs, identity.principal_of(request), [upload], Order())
+        except Exception as error:  # noqa: BLE001  messages.inline is the translator
+            return self._not_started(error)
+        return {self._started: job.id, self._notice: ""}
+
+    def _not_started(self, error: Exception) -> dict[Any, Any]:
+        return {self._started: "", self._notice: messages.inline(error)}
+
+    def _attach(self, started: str, request: gr.Request) -> Any:
+        return self._refresh(request) if started else gr.skip()
+
+    def _cancel(self, request: gr.Request) -> dict[Any, Any]:
+        principal = identity.principal_of(request)
+        endings.cancel(self._jobs, principal, identity.asked(request, "job"))
+        return self._refresh(request)
+
+    def _tick(self, shown: str, request: gr.Request) -> dict[Any, Any]:
+        return self._refresh(request, shown)
+
+    def _refresh(self, request: gr.Request, shown: str | None = None) -> dict[Any, Any]:
+        """Everything the address asks for; the selected page is sent again only when it changed since `shown`."""
+        tenant_id = identity.principal_of(request).tenant_id
+        job_id = identity.asked(request, "job")
+        if not job_id:
+            return self._only_intake("")
+        try:
+            job = queries.get_job(self._jobs, tenant_id, job_id)
+        except NotFound as error:
+            return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
+        selected = _selected(job, identity.asked(request, "at"))
+        views = self._job_views(job, selected)
+        mark = f"{job.id} {selected.position} {selected.state} {selected.attempt}" if selected else job.id
+        if selected is not None and mark != shown:
+            views |= self._page_views(tenant_id, job, selected)
+        return views | {self._shown: mark}
+
+    def _only_intake(self, notice: str) -> dict[Any, Any]:
+        return {
+            self._intake: gr.Column(visible=True),
+            self._head: _INTAKE_HEAD,
+            self._job: gr.Column(visible=False),
+            self._notice: notice,
+            self._timer: gr.Timer(active=False),
+        }
+
+    def _job_views(self, job: JobView, selected: PageView | None) -> dict[Any, Any]:
+        seconds = _POLL_SECONDS_LONG if job.page_count > _LONG_JOB_PAGES else _POLL_SECONDS
+        return {
+            self._intake: gr.Column(visible=False),
+            self._head: "",  # hidden, but its h1 would still be there
+            self._job: gr.Column(visible=True),
+            self._notice: "",
+            self._bar: job_view.bar(job),
+            self._progress: job_view.progress(job),
+            self._strip: job_view.strip(job, selected.position if selected else 0),
+            self._timer: gr.Timer(value=seconds, active=not job.is_final),
+        }
+
+    def _page_views(self, tenant_id: str, job: JobView, page: PageView) -> dict[Any, Any]:
+        found = queries.page_text(self._jobs, tenant_id, job.id, page.position)
+        return {
+            self._image: job_view.image(job, page, exists=self._has_image(tenant_id, job, page)),
+            self._text: job_view.text(page, found),
+            self._markdown: job_view.markdown(page, found),
+            self._json: job_view.as_json(page, found),
+        }
+
+    def _has_image(self, tenant_id: str, job: JobView, page: PageView) -> bool:
+        try:
+            return queries.page_view_path(self._jobs, tenant_id, job.id, page.position).exists()
+        except PortalError:
+            return False
+
+    def _limits(self) -> Markup:
+        limits = self._services.settings.intake
+        return Markup('<p class="hint">PDF, JPEG, PNG, TIFF, HEIC, WebP and more, up to {} a file and {}.</p>').format(
+            words.byte_count(limits.max_file_bytes), words.counted(limits.max_document_pages, "page")
+        )
+
+
+def _selected(job: JobView, asked: str) -> PageView | None:
+    if not job.pages:
+        return None
+    return next((page for page in job.pages if str(page.position) == asked), job.pages[0])

@@ -1,0 +1,101 @@
+"""Results and page images for signed-in browsers: the only place that serves a tenant's files to a page.
+
+Each look-up takes the tenant of the signed-in member, so another tenant's id is a 404 like one that never was.
+Programs have the same under /v1 with their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
+
+from portal.errors import NotFound, PortalError
+from portal.jobs import queries
+from portal.results.export import ExportFormat
+from portal.services import Services
+from portal.web.browsers import MemberBrowser, PortalServices
+from portal.web.refusals import is_navigation, problem
+
+_NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'; sandbox"
+_MAX_POSITION = 2**31 - 1  # what the column holds
+
+
+class _FileRoute(APIRoute):
+    """Refuses a link with a page (the translator of pages makes it) and a script or an image with problem+json."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except PortalError as error:
+                if is_navigation(request.scope):
+                    raise
+                return problem(error, request.scope)
+
+        return answer
+
+
+def router(services: Services) -> APIRouter:
+    """The routes under /files."""
+
+    async def provide(request: Request) -> None:
+        request.state.services = services
+
+    routes = APIRouter(
+        prefix="/files/jobs/{job_id}",
+        route_class=_FileRoute,
+        dependencies=[Depends(provide)],
+        include_in_schema=False,
+    )
+    routes.add_api_route("/result", _result, methods=["GET"])
+    routes.add_api_route("/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
+    return routes
+
+
+def _result(
+    job_id: str, browser: MemberBrowser, services: PortalServices, format: ExportFormat = ExportFormat.TXT
+) -> Response:
+    tenant_id = browser.signed_in.principal.tenant_id
+    found = queries.export_job(services.jobs, tenant_id, job_id, format)
+    headers = {
+        "Content-Disposition": attachment(found.file_name),
+        "Content-Security-Policy": _NOTHING_RUNS,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+    }
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+def _page_image(
+    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+) -> Response:
+    if not 1 <= position <= _MAX_POSITION:
+        raise NotFound("There is no such page in this job.")
+    tenant_id = browser.signed_in.principal.tenant_id
+    path = queries.page_view_path(services.jobs, tenant_id, job_id, position)
+    status = path.stat()
+    etag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+    # The browser keeps it but asks each time, so that signing out ends the sight of it.
+    headers = {
+        "ETag": etag,
+        "Cache-Control": "private, no-cache",
+        "Content-Disposition": "inline",
+        "Content-Security-Policy": _NOTHING_RUNS,
+        "X-Content-Type-Options": "nosniff",
+    }
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return FileResponse(path, media_type="image/jpeg", headers=headers, stat_result=status)
+
+
+def attachment(file_name: str) -> str:
+    """A Content-Disposition that saves under `file_name` (RFC 6266): an ASCII form, and the real one encoded."""
+    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in file_name)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"

@@ -1,0 +1,85 @@
+"""Signing in and out: /login and /logout."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from portal.accounts import sessions
+from portal.errors import PortalError, TooManyAttempts, Unauthenticated
+from portal.services import Services
+from portal.web.browsers import CurrentBrowser, PortalServices, forget_session, keep_session
+from portal.web.forms import (
+    WHOLE_FORM,
+    FormExpired,
+    FormState,
+    PostedFields,
+    anonymous_page,
+    check_anonymous_form,
+    check_member_form,
+    local_path,
+    typed,
+)
+
+routes = APIRouter()
+
+
+@routes.get("/login")
+def show_sign_in(
+    request: Request,
+    services: PortalServices,
+    browser: CurrentBrowser,
+    target: Annotated[str, Query(alias="next")] = "/",
+    signed_out: str = "",
+) -> Response:
+    """The sign-in page; who is signed in is sent on."""
+    if browser.signed_in:
+        return RedirectResponse(local_path(target), status_code=303)
+    form = FormState({"email": "", "next": local_path(target)})
+    return _page(request, services, form, is_signed_out=bool(signed_out))
+
+
+@routes.post("/login")
+def sign_in(request: Request, services: PortalServices, browser: CurrentBrowser, fields: PostedFields) -> Response:
+    """Signs in and goes to `next`; shows the page again with what was typed when it was wrong."""
+    target = local_path(fields.get("next", "/"))
+    try:
+        check_anonymous_form(request, services, fields)
+        token = sessions.sign_in(
+            services.database,
+            email=fields.get("email", ""),
+            password=fields.get("password", ""),
+            address=browser.address,
+            user_agent=browser.user_agent,
+            days=services.settings.accounts.session_days,
+        )
+    except (Unauthenticated, TooManyAttempts, FormExpired) as error:
+        values = typed(fields, ["email"]) | {"next": target}
+        return _page(request, services, FormState(values, _on_form(error)))
+    response = RedirectResponse(target, status_code=303)
+    keep_session(response, request, services, token)
+    return response
+
+
+@routes.post("/logout")
+def sign_out(request: Request, services: PortalServices, browser: CurrentBrowser, fields: PostedFields) -> Response:
+    """Ends the session; a browser that is signed out already just gets the sign-in page."""
+    if browser.signed_in:
+        check_member_form(request, services, fields, browser.signed_in.csrf_token)
+        sessions.sign_out(services.database, browser.token)
+    response = RedirectResponse("/login?signed_out=1", status_code=303)
+    forget_session(response, request, services)
+    return response
+
+
+def _page(request: Request, services: Services, form: FormState, *, is_signed_out: bool = False) -> Response:
+    is_open = services.settings.accounts.registration == "open"
+    return anonymous_page(
+        request, services, "login.html", form, is_registration_open=is_open, is_signed_out=is_signed_out
+    )
+
+
+def _on_form(error: PortalError) -> dict[str, PortalError]:
+    return {WHOLE_FORM: error}

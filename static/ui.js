@@ -1,0 +1,78 @@
+// Copy, confirm and address for the portal's Gradio pages. Text from outside is only ever set with textContent.
+(() => {
+  const portal = (window.portal = {});
+
+  // A job in the address is shown by the first event; until then the upload form must not flash.
+  if (new URLSearchParams(location.search).has('job')) document.documentElement.dataset.attached = '';
+
+  portal.attach = (job) => {
+    if (job) history.pushState(null, '', `/?job=${encodeURIComponent(job)}`);
+  };
+  window.addEventListener('popstate', () => location.reload());
+
+  // A mark only: Gradio itself ignores clicks while an event of the button is pending. It ends by itself, since a
+  // refusal of the request (a session that ended) calls nothing back.
+  portal.busy = (id, isBusy) => {
+    const button = document.getElementById(id);
+    if (!button) return;
+    button.toggleAttribute('data-busy', isBusy);
+    if (isBusy) setTimeout(() => button.removeAttribute('data-busy'), 20000);
+  };
+
+  portal.confirm = ({ confirm, detail, yes }) =>
+    new Promise((resolve) => {
+      const dialog = document.createElement('dialog');
+      dialog.className = 'confirm';
+      const element = (tag, text, attributes = {}) =>
+        Object.assign(document.createElement(tag), { textContent: text || '' }, attributes);
+      const form = element('form', '', { method: 'dialog' });
+      const buttons = element('div', '', { className: 'confirm-buttons' });
+      buttons.append(
+        element('button', 'Keep', { value: 'no', className: 'button', autofocus: true }),
+        element('button', yes || 'Yes', { value: 'yes', className: 'button danger' }),
+      );
+      form.append(element('h2', confirm, { id: 'confirm-title' }), element('p', detail), buttons);
+      dialog.setAttribute('aria-labelledby', 'confirm-title');
+      dialog.append(form);
+      document.body.append(dialog);
+      dialog.addEventListener('close', () => {
+        dialog.remove();
+        resolve(dialog.returnValue === 'yes');
+      });
+      dialog.showModal();
+    });
+
+  // navigator.clipboard exists only on HTTPS and localhost; a portal inside a company is often plain HTTP.
+  const copyText = async (text) => {
+    if (navigator.clipboard && window.isSecureContext) {
+      try {
+        return await navigator.clipboard.writeText(text);
+      } catch {
+        /* permission refused: the old way may still work */
+      }
+    }
+    const area = document.createElement('textarea');
+    area.value = text;
+    area.className = 'off-screen';
+    document.body.append(area);
+    area.select();
+    const isCopied = document.execCommand('copy');
+    area.remove();
+    if (!isCopied) throw new Error('copy refused');
+  };
+
+  document.addEventListener('click', async (event) => {
+    const button = event.target.closest?.('[data-copy]');
+    if (!button) return;
+    const source = document.getElementById(button.dataset.copy);
+    const label = (button.dataset.label ||= button.textContent);
+    try {
+      await copyText(source.innerText);
+      button.textContent = 'Copied';
+    } catch {
+      getSelection().selectAllChildren(source);
+      button.textContent = 'Press Ctrl+C';
+    }
+    setTimeout(() => (button.textContent = label), 2000);
+  });
+})();

@@ -1,0 +1,196 @@
+"""/docs and /openapi.json: complete, local, and each printed curl line does what it says when it is run."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from portal.api.contract import REFUSALS
+from portal.api.openapi import base_url
+from portal.settings import ServerSettings
+from tests.api.conftest import Persona, Portal, pdf, png
+
+_CURL = re.compile(r'<article id="([^"]+)">.*?<pre class="curl" tabindex="0"><code>(.*?)</code></pre>', re.DOTALL)
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def page(live: Portal) -> str:
+    """The reference page as it is served."""
+    reply = httpx.get(f"{live.url}/docs")
+    assert (reply.status_code, reply.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    return reply.text
+
+
+@pytest.fixture
+def document(live: Portal) -> dict[str, Any]:
+    """The OpenAPI document as it is served."""
+    body: dict[str, Any] = httpx.get(f"{live.url}/openapi.json").json()
+    return body
+
+
+def _operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def _run(line: str, folder: Path, **environ: str) -> str:
+    """What the example prints, run by a shell in a folder with the two scans."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", line],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str, tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(pdf(1))
+    (tmp_path / "scan.png").write_bytes(png())
+    examples = {anchor: html.unescape(line) for anchor, line in _CURL.findall(page)}
+    ran: set[str] = set()
+
+    def run(name: str, **environ: str) -> Any:
+        [anchor] = [anchor for anchor in examples if anchor.startswith(name)]
+        ran.add(anchor)
+        printed = _run(examples[anchor], tmp_path, KEY=alice.key, **environ)
+        return printed if name == "fetch_result" else json.loads(printed or "null")
+
+    job = run("create_job")
+    assert (job["state"], job["page_count"]) == ("succeeded", 2)
+    assert run("list_jobs")["data"][0]["id"] == job["id"]
+    assert run("show_job", JOB=job["id"])["pages_done"] == 2
+    assert "Total 9.00" in run("fetch_result", JOB=job["id"])
+    run("fetch_page_image", JOB=job["id"])
+    assert (tmp_path / "page-1.jpg").read_bytes().startswith(b"\xff\xd8")
+    assert run("read_document")["pages"][0]["markdown"] == "Total 9.00"
+    assert run("cancel_job", JOB=job["id"])["code"] == "conflict"
+    assert run("delete_job", JOB=job["id"]) is None
+    assert alice.client.get(f"/v1/jobs/{job['id']}").status_code == 404
+    assert run("list_models")["data"][0]["id"] == "fake"
+    assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
+    made = run("create_key")
+    assert made["name"] == "nightly import"
+    assert len(run("list_keys")["data"]) == 2
+    assert run("revoke_key", KEY_ID=made["id"])["revoked_at"]
+    assert run("livez") == {"status": "ok"}
+    assert run("readyz")["status"] == "ready"
+    assert ran == set(examples)
+
+
+def test_python_example_reads_a_document(live: Portal, alice: Persona, page: str, tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(pdf(1))
+    found = re.search(r'<pre class="python" tabindex="0"><code>(.*?)</code></pre>', page, re.DOTALL)
+    assert found is not None
+    script = f"KEY = {alice.key!r}\n{html.unescape(found[1])}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "Total 9.00\n", done.stderr
+
+
+def test_every_route_is_described_with_an_example_and_its_errors(document: dict[str, Any]) -> None:
+    operations = _operations(document)
+    assert set(operations) == {
+        "POST /v1/ocr",
+        "POST /v1/jobs",
+        "GET /v1/jobs",
+        "GET /v1/jobs/{job_id}",
+        "GET /v1/jobs/{job_id}/result",
+        "GET /v1/jobs/{job_id}/pages/{position}/image",
+        "POST /v1/jobs/{job_id}/cancel",
+        "DELETE /v1/jobs/{job_id}",
+        "GET /v1/models",
+        "GET /v1/me",
+        "GET /v1/keys",
+        "POST /v1/keys",
+        "DELETE /v1/keys/{key_id}",
+        "GET /livez",
+        "GET /readyz",
+    }
+    for name, operation in operations.items():
+        assert operation["summary"], name
+        assert operation["description"], name
+        assert operation["x-codeSamples"], name
+        for parameter in operation.get("parameters", ()):
+            assert parameter["description"], (name, parameter["name"])
+        if "/v1/" in name:
+            assert operation["security"] == [{"API key": []}]
+            assert "application/problem+json" in operation["responses"]["401"]["content"]
+
+
+def test_references_of_the_document_resolve(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    named = set(re.findall(r"#/components/schemas/([^\"]+)", json.dumps(document)))
+    assert named <= set(schemas)
+    assert "Problem" in named
+    assert "HTTPValidationError" not in schemas
+
+
+def test_every_error_code_is_listed_with_its_status(page: str) -> None:
+    for code, refusal in REFUSALS.items():
+        assert f'<tr id="error-{code}"><td>{refusal.status}</td>' in page
+
+
+class _Addresses(HTMLParser):
+    """Collects where a page sends a browser by itself, and whether it runs anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.ids: list[str] = []
+        self.anchors: list[str] = []
+        self.is_active = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.is_active |= tag in ("script", "iframe", "style") or any(name.startswith("on") for name in given)
+        self.is_active |= "style" in given
+        if tag in ("link", "img"):
+            self.loaded.append(str(given.get("href") or given.get("src")))
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "a" and str(given.get("href")).startswith("#"):
+            self.anchors.append(str(given["href"])[1:])
+
+
+def test_page_asks_no_other_host_and_runs_nothing(page: str) -> None:
+    found = _Addresses()
+    found.feed(page)
+    assert found.loaded
+    assert all((_ROOT / path.removeprefix("/")).is_file() for path in found.loaded)
+    assert not found.is_active
+    assert set(found.anchors) <= set(found.ids)
+    assert len(found.ids) == len(set(found.ids))
+
+
+@pytest.mark.parametrize(
+    ("server", "address"),
+    [
+        (ServerSettings(), "http://127.0.0.1:7860"),
+        (ServerSettings(host="0.0.0.0", port=80), "http://127.0.0.1:80"),
+        (ServerSettings(host="::1"), "http://[::1]:7860"),
+        (ServerSettings(public_url="https://ocr.example.org"), "https://ocr.example.org"),
+    ],
+)
+def test_examples_name_the_portals_own_address(live: Portal, server: ServerSettings, address: str) -> None:
+    assert base_url(dataclasses.replace(live.services.settings, server=server)) == address

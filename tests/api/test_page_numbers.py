@@ -1,0 +1,41 @@
+"""Page selections are read as people write them, from 0 or from 1, and never past what a document may have."""
+
+from __future__ import annotations
+
+import pytest
+
+from portal.api.page_numbers import check_page_numbers, parse_page_numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "numbers"),
+    [
+        ("1", 1, (1,)),
+        ("1-3,7", 1, (1, 2, 3, 7)),
+        (" 7 , 2 - 3, 2", 1, (2, 3, 7)),
+        ("0", 0, (1,)),
+        ("0,2-4", 0, (1, 3, 4, 5)),
+        ("19", 0, (20,)),
+    ],
+)
+def test_numbers_are_sorted_and_counted_from_one(text: str, first: int, numbers: tuple[int, ...]) -> None:
+    assert parse_page_numbers(text, first=first, limit=20) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("", 1), ("a", 1), ("1,", 1), ("-1", 0), ("1-", 1), ("3-1", 1), ("0", 1), ("20", 0), ("21", 1), ("1-9999999", 1)],
+)
+def test_selection_is_refused_when_it_names_no_possible_page(text: str, first: int) -> None:
+    with pytest.raises(ValueError, match=r"page|range|list"):
+        parse_page_numbers(text, first=first, limit=20)
+
+
+def test_list_is_counted_like_text() -> None:
+    assert check_page_numbers([2, 0, 2], first=0, limit=20) == (1, 3)
+
+
+@pytest.mark.parametrize("given", [[], [-1], [20]])
+def test_list_is_refused_when_it_names_no_possible_page(given: list[int]) -> None:
+    with pytest.raises(ValueError, match="page"):
+        check_page_numbers(given, first=0, limit=20)

@@ -1,0 +1,58 @@
+"""Probes answer without a key, name the part that is not ready, and tell no secret."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import httpx
+
+from portal.db import Database
+from portal.documents.storage import Storage
+from tests.api.conftest import Portal
+from tests.api.test_problems import broken
+
+
+def test_portal_is_alive_and_ready(live: Portal) -> None:
+    assert httpx.get(f"{live.url}/livez").json() == {"status": "ok"}
+    reply = httpx.get(f"{live.url}/readyz")
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "status": "ready",
+        "parts": {"database": "ok", "storage": "ok", "engine fake": "ok"},
+    }
+    assert httpx.head(f"{live.url}/livez").status_code == httpx.head(f"{live.url}/readyz").status_code == 200
+
+
+def test_database_is_named_when_it_is_away_and_the_process_is_alive(live: Portal) -> None:
+    with broken(live, database=Database("postgresql+psycopg://portal:hunter2@127.0.0.1:1/portal")) as client:
+        assert client.get("/livez").status_code == 200
+        reply = client.get("/readyz")
+    assert (reply.status_code, reply.json()["status"]) == (503, "unready")
+    assert reply.json()["parts"] == {
+        "database": "The database does not answer.",
+        "storage": "ok",
+        "engine fake": "ok",
+    }
+    assert "hunter2" not in reply.text
+
+
+def test_storage_is_named_when_it_cannot_be_written(live: Portal, tmp_path: Path) -> None:
+    (tmp_path / "tenants").write_text("in the way")
+    jobs = dataclasses.replace(live.services.jobs, storage=Storage(tmp_path))
+    with broken(live, jobs=jobs) as client:
+        reply = client.get("/readyz")
+    assert reply.status_code == 503
+    assert reply.json()["parts"]["storage"] != "ok"
+    assert str(tmp_path) not in reply.text
+
+
+def test_engine_is_named_when_its_probe_was_not_read(live: Portal) -> None:
+    engines = live.services.jobs.engines
+    engines.mark(live.engine, "its probe image was not read.")
+    try:
+        reply = httpx.get(f"{live.url}/readyz")
+    finally:
+        engines.mark(live.engine, None)
+    assert reply.status_code == 503
+    assert reply.json()["parts"]["engine fake"] == "its probe image was not read."

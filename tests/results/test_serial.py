@@ -1,0 +1,63 @@
+"""A PageText comes back equal from its JSON, and its JSON can be stored by any database."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portal.domain import Block, Line, PageText
+from portal.engine.fakes import GARBAGE, written
+from portal.results.serial import page_text_from_json, page_text_to_json
+
+_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
+_pixels = st.integers(0, 5000)
+_lines = st.builds(
+    Line,
+    text=_texts,
+    box=st.tuples(_pixels, _pixels, _pixels, _pixels),
+    score=st.none() | st.floats(0, 1),
+    quad=st.none() | st.tuples(*[st.floats(0, 5000)] * 8),
+)
+
+
+@st.composite
+def _pages(draw: st.DrawFn) -> PageText:
+    lines = tuple(draw(st.lists(_lines, max_size=4)))
+    cells = st.lists(st.sampled_from(range(len(lines))), max_size=2).map(tuple) if lines else st.just(())
+    rows = st.lists(st.lists(cells, min_size=1, max_size=3).map(tuple), max_size=3).map(tuple)
+    return PageText(
+        width_px=draw(_pixels),
+        height_px=draw(_pixels),
+        lines=lines,
+        blocks=tuple(draw(st.lists(st.builds(Block, st.sampled_from(["text", "table"]), rows), max_size=2))),
+        markdown=draw(_texts),
+        confidence=draw(st.none() | st.floats(0, 1)),
+        rotation_degrees=draw(st.sampled_from([0, 90, 180, 270])),
+        skew_degrees=draw(st.floats(-10, 10)),
+        truncated=draw(st.none() | st.just("repetition")),
+    )
+
+
+@given(_pages())
+def test_page_comes_back_equal_when_it_went_through_json_text(page: PageText) -> None:
+    assert page_text_from_json(json.loads(json.dumps(page_text_to_json(page)))) == page
+
+
+def test_json_is_storable_when_an_engine_answers_garbage() -> None:
+    text = json.dumps(page_text_to_json(written(GARBAGE)), ensure_ascii=False)
+    assert text.encode("utf-8")
+    assert "\\u0000" not in text
+    assert "<img src=x onerror=alert(1)>" in text
+
+
+def test_keys_stay_those_that_users_were_promised() -> None:
+    stored = page_text_to_json(written("Total 9.00"))
+    assert list(stored) == [
+        *("width_px", "height_px", "rotation_degrees", "skew_degrees", "confidence", "truncated"),
+        *("markdown", "text", "lines", "blocks"),
+    ]
+    assert stored["lines"] == [{"text": "Total 9.00", "box": [20, 20, 120, 44], "score": 0.9, "quad": None}]
+    assert stored["blocks"] == [{"kind": "text", "rows": [[[0]]]}]
+    assert stored["text"] == "Total 9.00"

@@ -1,0 +1,80 @@
+"""Settings that refuse: unknown names, bad values, secrets twice; and never show a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from portal import settings
+from portal.errors import SettingsError
+
+
+def test_defaults_run_a_laptop_when_nothing_is_set() -> None:
+    loaded = settings.load()
+    assert (loaded.server.host, loaded.server.port) == ("127.0.0.1", 7860)
+    assert loaded.database_url == "sqlite:///data/portal.db"
+    assert (loaded.engine.embedded, loaded.accounts.registration) == ("on", "open")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("PORTAL_PROT", "80", "Did you mean PORTAL_PORT"),
+        ("PORTAL_COLOUR", "red", "README lists"),
+        ("PORTAL_SERVICE_HOST", "10.0.0.1", "enableServiceLinks"),
+        ("PORTAL_PORT_7860_TCP_ADDR", "10.0.0.1", "enableServiceLinks"),
+        ("PORTAL_PORT", "tcp://10.0.0.1:7860", "enableServiceLinks"),
+        ("PORTAL_PORT", "many", "README lists"),
+        ("PORTAL_REGISTRATION", "opne", "README lists"),
+        ("PORTAL_HOST_FILE", "/etc/hostname", "README lists"),
+    ],
+)
+def test_start_is_refused_with_name_and_remedy_when_a_variable_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refused:
+        settings.load()
+    assert name in refused.value.message
+    assert words in refused.value.remedy
+
+
+def test_secret_is_read_from_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("from a file\n")
+    monkeypatch.setenv("PORTAL_SECRET_FILE", str(tmp_path / "secret"))
+    secret = settings.load().accounts.secret
+    assert secret is not None
+    assert secret.get_secret_value() == "from a file"
+
+
+def test_start_is_refused_when_a_secret_file_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_SECRET_FILE", "/nowhere/secret")
+    with pytest.raises(SettingsError, match="PORTAL_SECRET_FILE"):
+        settings.load()
+
+
+def test_start_is_refused_when_a_secret_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_SECRET", "one")
+    monkeypatch.setenv("PORTAL_SECRET_FILE", "two")
+    with pytest.raises(SettingsError, match="Both PORTAL_SECRET and PORTAL_SECRET_FILE"):
+        settings.load()
+
+
+def test_no_secret_is_shown_when_settings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_SECRET", "hunter2hunter2")
+    monkeypatch.setenv("PORTAL_ADMIN_PASSWORD", "hunter2hunter2")
+    monkeypatch.setenv("PORTAL_DATABASE_URL", "postgresql://u:hunter2hunter2@h/d")
+    loaded = settings.load()
+    assert "hunter2" not in repr(loaded) + str(list(loaded.rows()))
+    assert loaded.database_url == "postgresql+psycopg://u:hunter2hunter2@h/d"
+
+
+def test_proxies_are_networks_when_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_TRUSTED_PROXIES", "10.0.0.0/8, 127.0.0.1")
+    assert settings.load().server.trusted_proxies == ("10.0.0.0/8", "127.0.0.1/32")
+
+
+def test_settings_cannot_be_changed_after_the_start() -> None:
+    with pytest.raises(Exception, match="frozen"):
+        settings.load().server.port = 1

@@ -1,0 +1,197 @@
+"""The pages in a real Chromium against a whole running portal: what a person does, from sign-up to sign-out."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import SHARED_CASES, RunningPortal
+from tests.ui.conftest import ATTACK, Visitor, page_image
+
+SignUp = Callable[[str], Visitor]
+READ_MS = 40_000
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> tuple[Path, str]:
+    """A scan and a word on it: a shared one where the folder is there, else our own."""
+    shared = SHARED_CASES / "scans" / "nl_invoice_coolblue.jpg"
+    if shared.is_file():
+        return shared, "Coolblue"
+    path = tmp_path / "letter.png"
+    path.write_bytes(page_image("Dear Coolblue team,", "please send the invoice again."))
+    return path, "Coolblue"
+
+
+def test_text_opens_and_survives_a_reload_when_a_scan_is_run(
+    sign_up: SignUp, scan: tuple[Path, str], portal: RunningPortal
+) -> None:
+    path, word = scan
+    alice = sign_up("Alice")
+    job_id = alice.submit(path)
+    expect(alice.page.locator("#page-text")).to_contain_text(word, timeout=READ_MS)
+    expect(alice.page.locator(".job-progress")).to_contain_text("1 page read.", timeout=READ_MS)
+    expect(alice.page.locator("#cancel-job")).to_have_count(0)
+
+    alice.page.reload()
+    expect(alice.page.locator("#page-text")).to_contain_text(word)
+    expect(alice.page.locator(".job-title h1")).to_have_text(path.name)
+    image = alice.page.locator(".page-image img")
+    expect(image).to_be_visible()
+    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+
+    with alice.page.expect_download() as download:
+        alice.page.click("#download-json")
+    result = json.loads(download.value.path().read_text(encoding="utf-8"))
+    assert word in json.dumps(result, ensure_ascii=False)
+    with alice.page.expect_download() as download:
+        alice.page.click("#download-txt")
+    assert word in download.value.path().read_text(encoding="utf-8")
+
+    _assert_stranger_finds_nothing(sign_up("Charlie"), job_id)
+    alice.page.click("#sign-out")
+    alice.page.wait_for_url(re.compile("/login"))
+    assert alice.page.request.get(f"/files/jobs/{job_id}/result?format=txt", max_redirects=0).status in (303, 401)
+    assert not alice.faults
+    assert not alice.outside
+
+
+def _assert_stranger_finds_nothing(charlie: Visitor, job_id: str) -> None:
+    page = charlie.open(f"/?job={job_id}")
+    expect(page.locator("#notice")).to_contain_text("Job not found")
+    expect(page.locator("#run")).to_be_visible()
+    for file in (f"/files/jobs/{job_id}/result?format=txt", f"/files/jobs/{job_id}/pages/1.jpg"):
+        assert page.request.get(file).status == 404
+    charlie.open("/history")
+    expect(page.locator("#history-list")).to_contain_text("Nothing read yet")
+
+
+def test_markup_is_shown_as_written_when_scan_file_and_key_carry_an_attack(sign_up: SignUp) -> None:
+    alice = sign_up("Alice")
+    written = "${alert(2)} {{constructor}}"
+    scan = page_image("Invoice from the cellar", ATTACK, written)
+    alice.submit({"name": f"{ATTACK}.png", "mimeType": "image/png", "buffer": scan})
+    text = alice.page.locator("#page-text")
+    expect(text).to_contain_text("onerror", timeout=READ_MS)
+    expect(text).to_contain_text("<img")
+    expect(alice.page.locator(".job-title h1")).to_have_text(f"{ATTACK}.png")
+    for tab, pane in (("Markdown", "#page-markdown"), ("JSON", "#page-json")):
+        alice.page.get_by_role("tab", name=tab).click()
+        expect(alice.page.locator(pane)).to_contain_text("onerror")
+    alice.open("/history")
+    expect(alice.page.locator(".entry-title")).to_have_text(f"{ATTACK}.png")
+    alice.page.click("[data-action=delete]")
+    expect(alice.page.locator("dialog.confirm h2")).to_have_text(f"Delete {ATTACK}.png?")
+    alice.page.click("dialog.confirm .danger")
+    expect(alice.page.locator("#history-list")).to_contain_text("Nothing read yet")
+    alice.open("/keys")
+    alice.page.fill("#key-name input", ATTACK)
+    alice.page.click("#create-key")
+    expect(alice.page.locator(".new-key h2")).to_have_text(ATTACK)
+    expect(alice.page.locator(".entry-title")).to_have_text(ATTACK)
+    assert alice.page.locator("img[src=x]").count() == 0
+    assert not alice.alerts
+    assert not alice.faults
+
+
+def test_the_printed_command_runs_until_the_key_is_revoked(
+    sign_up: SignUp, portal: RunningPortal, tmp_path: Path
+) -> None:
+    alice = sign_up("Alice")
+    page = alice.open("/keys")
+    page.fill("#key-name input", "importer")
+    page.click("#create-key")
+    key = page.locator("#key-value").inner_text()
+    command = page.locator("#key-curl").inner_text()
+    (tmp_path / "scan.png").write_bytes(page_image("Total 27.09 EUR"))
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=True)
+    assert json.loads(done.stdout)["state"] == "succeeded"
+
+    page.click("#key-saved")
+    expect(page.locator(".new-key")).to_have_count(0)
+    assert key not in page.content()
+    alice.open("/history")
+    expect(page.locator(".entry-facts")).to_contain_text("API key")
+
+    alice.open("/keys")
+    expect(page.locator(".entry-state")).to_contain_text("used just now from 127.0.0.1")
+    page.click("[data-action=revoke]")
+    expect(page.locator("dialog.confirm")).to_contain_text("It was used just now")
+    page.click("dialog.confirm .danger")
+    expect(page.locator(".entry-state")).to_contain_text("Revoked")
+    headers = {"Authorization": f"Bearer {key}"}
+    assert httpx.get(f"{portal.url}/v1/jobs", headers=headers).status_code == 401
+
+
+def test_pages_already_read_stay_when_a_job_is_cancelled(sign_up: SignUp, tmp_path: Path) -> None:
+    alice = sign_up("Alice")
+    files = []
+    for number in range(1, 9):
+        files.append(tmp_path / f"page-{number}.png")
+        files[-1].write_bytes(page_image(*(f"Line {line} of sheet {number}" for line in range(1, 9))))
+    alice.submit(*files)
+    page = alice.page
+    expect(page.locator("#page-text")).to_contain_text("sheet 1", timeout=READ_MS)
+    page.click("#cancel-job")
+    expect(page.locator(".job-progress")).to_contain_text("Cancelled.")
+    expect(page.locator("#page-text")).to_contain_text("sheet 1")
+    page.locator(".strip a").last.click()
+    expect(page.locator("figcaption")).to_have_text("page-8.png, page 1")
+    expect(page.locator("#text-pane")).to_contain_text("not charged")
+    alice.open("/history")
+    expect(page.locator(".entry")).to_contain_text(re.compile(r"Cancelled.*[1-7] of 8 pages", re.DOTALL))
+
+
+def test_the_file_is_named_with_a_remedy_when_it_is_refused(sign_up: SignUp) -> None:
+    alice = sign_up("Alice")
+    page = alice.open("/")
+    page.set_input_files(
+        "#drop input[type=file]", [{"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 no"}]
+    )
+    page.locator("#drop .file-preview tr").wait_for()
+    page.click("#run")
+    expect(page.locator("#notice")).to_contain_text("broken.pdf")
+    expect(page.locator("#run")).to_be_enabled()
+    assert "job=" not in page.url
+    page.fill("#page-range input", "3-1")
+    page.click("#run")
+    expect(page.locator("#notice")).to_contain_text("3-1")
+    expect(page.get_by_role("radio", name=re.compile("Translate"))).to_be_disabled()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_scrolls_sideways_or_fails_an_accessibility_rule_on_a_phone(sign_up: SignUp, scheme: str) -> None:
+    alice = sign_up("Alice")
+    page = alice.page
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": 390, "height": 844})
+    alice.open("/")
+    _assert_fits_and_is_accessible(page)
+    page.click("#try-sample")
+    expect(page.locator("#page-text")).to_contain_text("BAKERY", timeout=READ_MS)
+    _assert_fits_and_is_accessible(page)
+    for path in ("/history", "/keys"):
+        alice.open(path)
+        expect(page.locator(".entry, .empty").first).to_be_visible()
+        _assert_fits_and_is_accessible(page)
+
+
+def _assert_fits_and_is_accessible(page: Page) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+    assert page.locator("h1").count() == 1, page.url
+    found = Axe().run(page).response["violations"]
+    grave = [
+        (rule["id"], [node["html"] for node in rule["nodes"]])
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+    ]
+    assert not grave, (page.url, grave)

@@ -1,0 +1,197 @@
+"""Results and page images in the browser, by three people: alice, bob of her tenant, charlie of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from models import DocumentRow, Job, Member, Page, SignInSession, Tenant
+from portal.accounts import sessions
+from portal.db import Database
+from portal.documents.storage import Storage
+from portal.domain import Block, Line, PageText
+from portal.jobs.context import Engines, JobContext
+from portal.jobs.notices import Notices
+from portal.results.serial import page_text_to_json
+from portal.services import Services
+from portal.settings import AccountSettings, EngineSettings, IntakeSettings, ServerSettings, Settings, StoreSettings
+from portal.web import pages
+from portal.web.downloads import attachment, router
+
+HTML = {"Accept": "text/html"}
+
+
+@dataclass
+class Desk:
+    """An app with the file routes, a finished job of one page, and tokens of its people."""
+
+    app: FastAPI
+    database: Database
+    job_id: str
+    tokens: dict[str, str]
+    image: Path
+
+    def client(self, who: str | None) -> TestClient:
+        cookies = {sessions.COOKIE_NAME: self.tokens[who]} if who else {}
+        return TestClient(self.app, cookies=cookies, follow_redirects=False)
+
+    @property
+    def result(self) -> str:
+        return f"/files/jobs/{self.job_id}/result"
+
+    @property
+    def page(self) -> str:
+        return f"/files/jobs/{self.job_id}/pages/1.jpg"
+
+
+@pytest.fixture
+def desk(database: Database, tmp_path: Path) -> Desk:
+    data_dir = tmp_path / "data"
+    settings = Settings(
+        ServerSettings(), StoreSettings(data_dir=data_dir), AccountSettings(), IntakeSettings(), EngineSettings()
+    )
+    storage = Storage(data_dir)
+    context = JobContext(settings, database, storage, cast(Any, None), Engines(()), Notices())
+    with database.transaction() as session:
+        acme, other = Tenant(name="acme"), Tenant(name="other")
+        session.add_all([acme, other])
+        session.flush()
+        people = {
+            name: Member(tenant_id=tenant.id, email=f"{name}@x.example", password_hash="-", role=role)
+            for name, tenant, role in (("alice", acme, "owner"), ("bob", acme, "member"), ("charlie", other, "owner"))
+        }
+        session.add_all(people.values())
+        session.flush()
+        tokens = {}
+        for name, member in people.items():
+            tokens[name] = f"token-of-{name}"
+            browser = sessions._Browser(tokens[name], None, None)
+            sessions._open(session, member, browser, sessions.timedelta(days=1))
+        job_id, document_id = _finished_job(session, acme.id, people["alice"].id)
+        image = storage.page_view_path(acme.id, document_id, 1)
+    image.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (60, 80), "white").save(image, "JPEG")
+    app = FastAPI()
+    pages.install(app)
+    app.include_router(router(Services(settings, database, cast(Any, None), context)))
+    return Desk(app, database, job_id, tokens, image)
+
+
+def _finished_job(session: Any, tenant_id: str, member_id: str) -> tuple[str, str]:
+    line = Line("Größe 42", (0, 0, 50, 10), 0.9)
+    text = PageText(60, 80, (line,), (Block("text", (((0,),),)),), "Größe 42")
+    document = DocumentRow(
+        tenant_id=tenant_id,
+        member_id=member_id,
+        file_name='Rechnung "März" 2024.pdf',
+        media_type="application/pdf",
+        byte_size=10,
+        sha256="0" * 64,
+        page_count=1,
+    )
+    job = Job(
+        tenant_id=tenant_id,
+        member_id=member_id,
+        task="extract",
+        engine="default",
+        engine_profile="1",
+        state="succeeded",
+        page_count=1,
+    )
+    session.add_all([document, job])
+    session.flush()
+    session.add(
+        Page(
+            tenant_id=tenant_id,
+            job_id=job.id,
+            document_id=document.id,
+            position=1,
+            number=1,
+            state="succeeded",
+            result=page_text_to_json(text),
+        )
+    )
+    session.flush()
+    return job.id, document.id
+
+
+@pytest.mark.parametrize("who", ["alice", "bob"])
+@pytest.mark.parametrize(
+    ("format", "media_type"),
+    [("txt", "text/plain; charset=utf-8"), ("markdown", "text/markdown; charset=utf-8"), ("json", "application/json")],
+)
+def test_result_is_saved_when_a_member_of_the_tenant_asks(desk: Desk, who: str, format: str, media_type: str) -> None:
+    answer = desk.client(who).get(desk.result, params={"format": format})
+    assert answer.status_code == 200
+    assert "Größe 42" in answer.text
+    assert answer.headers["content-type"] == media_type
+    assert answer.headers["content-disposition"].startswith("attachment; filename=")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
+    charlie = desk.client("charlie")
+    for path in (desk.result, desk.page):
+        theirs, never = charlie.get(path), charlie.get(path.replace(desk.job_id, "job_never"))
+        assert (theirs.status_code, theirs.json()["code"]) == (404, "not_found")
+        assert theirs.json() == never.json()
+        assert charlie.get(path, headers=HTML).status_code == 404
+
+
+def test_stranger_must_sign_in(desk: Desk) -> None:
+    stranger = desk.client(None)
+    for path in (desk.result, desk.page):
+        answer = stranger.get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
+        link = stranger.get(path, headers=HTML)
+        assert (link.status_code, link.headers["location"].split("=")[0]) == (303, "/login?next")
+
+
+def test_files_end_when_the_session_does(desk: Desk) -> None:
+    alice = desk.client("alice")
+    assert alice.get(desk.page).status_code == 200
+    with desk.database.transaction() as session:
+        session.query(SignInSession).delete()
+    assert alice.get(desk.page).status_code == 401
+
+
+def test_page_image_is_shown_and_kept_when_it_has_not_changed(desk: Desk) -> None:
+    bob = desk.client("bob")
+    first = bob.get(desk.page)
+    assert (first.status_code, first.headers["content-type"]) == (200, "image/jpeg")
+    assert first.content == desk.image.read_bytes()
+    assert first.headers["cache-control"] == "private, no-cache"
+    again = bob.get(desk.page, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    desk.image.write_bytes(b"another image")
+    assert bob.get(desk.page, headers={"If-None-Match": first.headers["etag"]}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["pages/2.jpg", "pages/0.jpg", "pages/-1.jpg", "pages/99999999999999999999.jpg"])
+def test_nothing_is_found_when_the_page_is_not_in_the_job(desk: Desk, path: str) -> None:
+    assert desk.client("alice").get(f"/files/jobs/{desk.job_id}/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["result?format=exe", "pages/x.jpg"])
+def test_request_is_refused_when_it_makes_no_sense(desk: Desk, path: str) -> None:
+    assert desk.client("alice").get(f"/files/jobs/{desk.job_id}/{path}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("scan.txt", "attachment; filename=\"scan.txt\"; filename*=UTF-8''scan.txt"),
+        ('a"b.txt', "attachment; filename=\"a_b.txt\"; filename*=UTF-8''a%22b.txt"),
+        ("Größe.txt", "attachment; filename=\"Gr__e.txt\"; filename*=UTF-8''Gr%C3%B6%C3%9Fe.txt"),
+        ("a\r\nX: y/../b", "attachment; filename=\"a__X: y/../b\"; filename*=UTF-8''a%0D%0AX%3A%20y%2F..%2Fb"),
+    ],
+)
+def test_file_name_is_safe_in_the_header(name: str, header: str) -> None:
+    assert attachment(name) == header
