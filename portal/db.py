@@ -88,6 +88,7 @@ class Database:
 def _sqlite_engine(url: str) -> Engine:
     engine = create_engine(
         url,
+        hide_parameters=True,  # an error's text goes to the log, and a row may hold a hash
         poolclass=QueuePool,
         pool_size=_POSTGRES_CONNECTIONS,
         max_overflow=24,
@@ -121,6 +122,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _postgres_engine(url: str) -> Engine:
     return create_engine(
         url,
+        hide_parameters=True,
         pool_size=_POSTGRES_CONNECTIONS,
         max_overflow=8,
         pool_pre_ping=True,

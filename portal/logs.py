@@ -46,4 +46,6 @@ def configure(settings: ServerSettings) -> None:
 def _renderers(settings: ServerSettings) -> list[structlog.types.Processor]:
     if settings.log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    # The default formatter prints the local variables of each frame, and so passwords and keys.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

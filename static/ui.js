@@ -2,6 +2,16 @@
 (() => {
   const portal = (window.portal = {});
 
+  // A page that stays open outlives its session; its events are then refused, which Gradio does not show.
+  const send = window.fetch.bind(window);
+  window.fetch = async (...request) => {
+    const answer = await send(...request);
+    if (answer.status === 401 && new URL(answer.url).origin === location.origin) {
+      location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    }
+    return answer;
+  };
+
   // A job in the address is shown by the first event; until then the upload form must not flash.
   if (new URLSearchParams(location.search).has('job')) document.documentElement.dataset.attached = '';
 

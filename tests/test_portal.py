@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from models import Page, UsageEntry
 from portal.db import Database
 from portal.ui.sample import draw
-from tests.conftest import ROOT, RunningPortal, start_portal, stop_portal
+from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
 
 
 def _key(portal: RunningPortal, tenant: str, scopes: str = "ocr,read") -> dict[str, str]:

@@ -153,8 +153,10 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
     ).one_or_none()
     if revoked_at is not None:
         _record(session, "api_key.revoked", principal, key, actor=actor)
-    session.refresh(key)
-    return _view(key, email)
+    present = session.execute(
+        _of_tenant(principal.tenant_id).where(ApiKey.id == key_id).execution_options(populate_existing=True)
+    ).one()
+    return _view(present[0], email)
 
 
 def _find(database: Database, prefix: str) -> tuple[ApiKey, Tenant, Member | None] | None:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,8 +39,9 @@ def request_folder(data_dir: Path) -> Iterator[Path]:
 def remove_stale_folders(data_dir: Path) -> None:
     """Removes what a killed process left behind; folders of running requests are younger than a day."""
     for folder in _incoming(data_dir).iterdir():
-        if folder.stat().st_mtime < time.time() - _STALE_SECONDS:
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process may end its request just now
+            if folder.stat().st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def refuse_large_body(request: Request, limit_bytes: int) -> None:

@@ -92,9 +92,7 @@ def _is_level(row: Row, fragment: Fragment) -> bool:
 
 
 def _cut(fragments: list[Fragment], line_height: float, depth: int) -> list[Region]:
-    split = None
-    if len(fragments) >= _MIN_LINES_TO_SPLIT and depth < _MAX_DEPTH:
-        split = _best_split(fragments, line_height)
+    split = _best_split(fragments, line_height) if depth < _MAX_DEPTH else None
     if split is None:
         return [in_rows(fragments)] if fragments else []
     found: list[Region] = []
@@ -111,6 +109,8 @@ def _cut(fragments: list[Fragment], line_height: float, depth: int) -> list[Regi
 
 
 def _best_split(fragments: list[Fragment], line_height: float) -> _Split | None:
+    if len(fragments) < _MIN_LINES_TO_SPLIT:
+        return None
     start, end = min(fragment.x0 for fragment in fragments), max(fragment.x1 for fragment in fragments)
     margin = 0.15 * (end - start)
     edges = {round((fragment.x0 - 0.3 * line_height) / (0.3 * line_height)) for fragment in fragments}
@@ -127,7 +127,10 @@ def _split_at(fragments: list[Fragment], edge: float, line_height: float) -> _Sp
     slack = 0.3 * line_height
     left = [fragment for fragment in fragments if fragment.x1 <= edge + slack]
     right = [fragment for fragment in fragments if fragment.x0 >= edge - slack and fragment.x1 > edge + slack]
-    if not _is_prose(left) or not _is_prose(right):
+    if not _is_prose(left):
+        return None
+    # Of three columns the right two are no prose together, but part again.
+    if not _is_prose(right) and _best_split(right, line_height) is None:
         return None
     top = max(min(fragment.y0 for fragment in left), min(fragment.y0 for fragment in right))
     bottom = min(max(fragment.y1 for fragment in left), max(fragment.y1 for fragment in right))

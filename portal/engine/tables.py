@@ -13,6 +13,7 @@ Slot = tuple[float, float]
 _MIN_TABLE_ROWS = 3
 _MIN_FILLED = 0.5
 _MIN_ALIGNED = 0.8
+_MIN_PAIRS = 0.75
 
 
 def to_blocks(region: Region) -> list[Block]:
@@ -46,26 +47,42 @@ def _runs(region: Region) -> list[tuple[int, int]]:
 
 
 def _slots(rows: Sequence[Row]) -> list[Slot] | None:
-    """Column slots from the fullest rows, or None where the rows do not line up."""
-    most = max(len(row) for row in rows)
-    full = [row for row in rows if len(row) >= max(2, 0.6 * most)]
-    slots = _merged(sorted((fragment.x0, fragment.x1) for row in full for fragment in row))
-    if len(slots) < max(2, 0.6 * most):
-        return None
+    """Column slots of the rows, or None where the rows do not line up."""
+    slots: list[Slot] = []
+    # The fullest rows know the columns best; a heading over two columns must not fuse them.
+    for row in sorted(rows, key=len, reverse=True):
+        for fragment in row:
+            slots = _widened(slots, fragment)
     several = [row for row in rows if len(row) > 1]
-    aligned = sum(len({_slot_of(fragment, slots) for fragment in row}) == len(row) for row in several)
+    if len(slots) < 2 or len(slots) > 2 * max(len(row) for row in rows):
+        return None
+    aligned = sum(_is_aligned(row, slots) for row in several)
     filled = sum(len(row) for row in several) / (len(slots) * len(several))
-    return slots if aligned >= _MIN_ALIGNED * len(several) and filled >= _MIN_FILLED else None
+    if aligned < _MIN_ALIGNED * len(several) or filled < _MIN_FILLED:
+        return None
+    return slots if len(slots) > 2 or len(several) >= _MIN_PAIRS * len(rows) else None
 
 
-def _merged(spans: Sequence[Slot]) -> list[Slot]:
-    merged: list[Slot] = []
-    for start, end in spans:
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
+def _widened(slots: list[Slot], fragment: Fragment) -> list[Slot]:
+    """The slots with room for the fragment; unchanged when it spans several."""
+    under = _slots_under(fragment, slots)
+    if len(under) > 1:
+        return slots
+    if not under:
+        return sorted([*slots, (fragment.x0, fragment.x1)])
+    at = under[0]
+    wider = (min(slots[at][0], fragment.x0), max(slots[at][1], fragment.x1))
+    return [*slots[:at], wider, *slots[at + 1 :]]
+
+
+def _is_aligned(row: Row, slots: Sequence[Slot]) -> bool:
+    """Each fragment of the row lies in a slot of its own."""
+    under = [_slots_under(fragment, slots) for fragment in row]
+    return all(len(own) == 1 for own in under) and len({own[0] for own in under}) == len(row)
+
+
+def _slots_under(fragment: Fragment, slots: Sequence[Slot]) -> list[int]:
+    return [at for at, (start, end) in enumerate(slots) if fragment.x0 < end and fragment.x1 > start]
 
 
 def _slot_of(fragment: Fragment, slots: Sequence[Slot]) -> int:

@@ -87,7 +87,8 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         return None
     if job.state == JobState.QUEUED:
         job.state, job.started_at = JobState.RUNNING, now()
-    document = session.get_one(DocumentRow, page.document_id)
+    own_document = (DocumentRow.tenant_id == tenant_id, DocumentRow.id == page.document_id)
+    document = session.scalars(select(DocumentRow).where(*own_document)).one()
     return Claim(
         worker=worker,
         page_id=page.id,

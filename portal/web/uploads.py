@@ -1,7 +1,8 @@
 """Uploads on their way through to Gradio: counted and looked at chunk by chunk, never held.
 
 Gradio keeps a form field that is not a file in memory, adding each chunk to it; so only file parts named 'files'
-pass. Its parser's temporary files stay behind when a browser goes away; `sweep` removes those.
+pass. Its parser's temporary files stay behind when a browser goes away, and a `gr.File` leaves an empty one at each
+event; `sweep` removes those.
 """
 
 from __future__ import annotations

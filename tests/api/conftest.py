@@ -32,6 +32,7 @@ from portal.accounts import api_keys
 from portal.accounts.members import member_principal
 from portal.accounts.peppers import Peppers
 from portal.accounts.tenants import create_tenant
+from portal.api.contract import REFUSALS
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
 from portal.documents.storage import Storage
@@ -231,7 +232,8 @@ def usage_of(live: Portal, job_id: str) -> list[UsageEntry]:
 
 
 def assert_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The reply is a whole problem of this status and code; gives its body."""
+    """The reply is a whole problem of this status and code, as /docs lists it; gives its body."""
+    assert REFUSALS[code].status == status
     body: dict[str, Any] = reply.json()
     assert (reply.status_code, body["code"]) == (status, code), reply.text
     assert reply.headers["Content-Type"] == "application/problem+json"

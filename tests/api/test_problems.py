@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 import structlog
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
 from fastapi.testclient import TestClient
 from PIL import Image
 from reportlab.lib.pdfencrypt import StandardEncryption
@@ -27,6 +28,7 @@ from portal.api.problems import STATUS_OF_CODE, is_api_path
 from portal.db import Database
 from portal.domain import Scope
 from portal.engine.fakes import fails
+from portal.errors import Forbidden, PortalError
 from portal.services import Services
 from tests.api.conftest import Persona, Portal, assert_problem, pdf, png
 from tests.api.test_ocr import data_url
@@ -156,6 +158,24 @@ def test_unknown_page_is_left_to_the_pages(live: Portal) -> None:
     for path in ("/nothing", "/v1x", "/account/v1"):
         reply = httpx.get(live.url + path)
         assert (reply.status_code, reply.text) == (404, "<h1>a page</h1>")
+
+
+def test_error_of_a_page_goes_to_the_translator_of_pages() -> None:
+    app = FastAPI()
+
+    @app.get("/{rest:path}")
+    def refuse(rest: str) -> None:
+        raise Forbidden("Not yours.")
+
+    @app.exception_handler(PortalError)
+    async def page_of(request: Request, error: PortalError) -> HTMLResponse:
+        return HTMLResponse(f"<h1>{error.message}</h1>", status_code=403)
+
+    portal.api.install(app)
+    with TestClient(app) as client:
+        assert client.get("/account").text == "<h1>Not yours.</h1>"
+        reply = client.get("/v1/things")
+    assert (reply.status_code, reply.json()["code"]) == (403, "forbidden")
 
 
 def test_only_paths_of_the_api_are_translated() -> None:

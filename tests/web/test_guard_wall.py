@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from portal.web.guard import GradioGuard, GuardRules
 from tests.web.gradio_client import Served, event, join, new_hash, upload
@@ -255,27 +257,15 @@ def test_page_keeps_its_address_when_a_caller_claims_another(guarded: Served) ->
     assert "evil.example" not in guarded.client("a").get("/", headers=forged).text
 
 
-def _guard_alone() -> GradioGuard:
-    async def unreachable(*_: Any) -> None:
-        raise AssertionError("Gradio was reached")
-
-    return GradioGuard(unreachable, resolve=lambda token, *, address=None: None, rules=GuardRules((), _nowhere()))
-
-
-def _nowhere() -> Any:
-    from pathlib import Path
-
-    return Path("/nowhere")
+async def _unreachable(*_: Any) -> None:
+    raise AssertionError("Gradio was reached")
 
 
 def test_websocket_is_closed_before_it_opens() -> None:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "websocket.connect"}
-
-    asyncio.run(_guard_alone()({"type": "websocket", "path": "/", "headers": []}, receive, send))
-    assert sent == [{"type": "websocket.close", "code": 1008}]
+    guard = GradioGuard(
+        _unreachable, resolve=lambda token, *, address=None: None, rules=GuardRules((), Path("/nowhere"))
+    )
+    client = TestClient(guard, cookies={"portal_session": "a"})
+    with pytest.raises(WebSocketDisconnect) as closed, client.websocket_connect("/gradio_api/queue/join"):
+        pass
+    assert closed.value.code == 1008

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import httpx
 import pytest
 import structlog
@@ -12,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from portal.web.headers import SecurityHeaders, content_security_policy
 from tests.web.gradio_client import Served
@@ -49,13 +47,9 @@ APP = Starlette(
 
 
 def get(path: str, *, is_https: bool = False, scheme: str = "http", **headers: str) -> httpx.Response:
-    async def fetched() -> httpx.Response:
-        app: Any = SecurityHeaders(APP, is_https=is_https)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://portal.example") as client:
-            return await client.get(path, headers=headers)
-
-    return asyncio.run(fetched())
+    app = SecurityHeaders(APP, is_https=is_https)
+    with TestClient(app, base_url=f"{scheme}://portal.example", raise_server_exceptions=False) as client:
+        return client.get(path, headers=headers)
 
 
 @pytest.mark.parametrize("path", ["/page", "/text", "/nowhere", "/broken"])

@@ -1,0 +1,1 @@
+"""Benchmarks that print tables; nothing here is asserted."""

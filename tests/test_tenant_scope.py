@@ -1,0 +1,118 @@
+"""Every statement on tenant rows names the tenant, but for the few that are said here to look over all of them."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from portal.accounts import api_keys
+from portal.accounts.peppers import Peppers
+from portal.db import Database
+from portal.documents.sandbox import Sandbox
+from portal.domain import Scope
+from portal.engine.fakes import FakeEngine
+from portal.jobs import endings, queries
+from portal.results.export import ExportFormat
+from tests.jobs.conftest import Bench, make_bench, sandbox
+
+__all__ = ["sandbox"]  # the fixture
+
+TENANT_TABLES = ("api_keys", "documents", "jobs", "pages", "usage_entries", "sign_in_sessions", "members")
+# Scheduling and pace look over all tenants by design; a key or a session is what proves the tenant.
+LOOK_OVER_ALL = {
+    "waiting",
+    "recover",
+    "measure",
+    "queued_pages",
+    "_find",
+    "resolve",
+    "_find_account",
+    "find_by_email",
+    "tenant_of",  # of the tests' own bench
+}
+# SQLAlchemy writes and reloads by its id a row that a scoped query found.
+UNIT_OF_WORK = {"refresh", "_flush", "load_scalar_attributes"}
+
+Recorded = list[tuple[str, set[str]]]
+
+
+@pytest.fixture
+def scoped_bench(sqlite_database: Database, sandbox: Sandbox, tmp_path: Path) -> Bench:
+    return make_bench(sqlite_database, sandbox, tmp_path, [FakeEngine()])
+
+
+def _recorded(database: Database, act: Callable[[], object]) -> Recorded:
+    seen: Recorded = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        seen.append((statement, {frame.name for frame in traceback.extract_stack()}))
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        act()
+    finally:
+        event.remove(database.engine, "before_cursor_execute", note)
+    return seen
+
+
+def _unscoped(seen: Recorded) -> list[str]:
+    return [
+        statement
+        for statement, callers in seen
+        if not statement.startswith(("INSERT", "BEGIN", "COMMIT"))
+        and re.search(rf"\b(FROM|UPDATE|JOIN) ({'|'.join(TENANT_TABLES)})\b", statement)
+        and "tenant_id = " not in statement.partition("WHERE")[2]
+        and not callers & (LOOK_OVER_ALL | UNIT_OF_WORK)
+    ]
+
+
+def test_every_statement_names_the_tenant_when_a_job_is_lived_through(scoped_bench: Bench) -> None:
+    context, alice = scoped_bench.context, scoped_bench.alice
+
+    def live() -> None:
+        [job] = scoped_bench.run(scoped_bench.submit(pages=2))
+        queries.get_job(context, alice.tenant_id, job.id)
+        queries.list_jobs(context, alice.tenant_id, before=job.id)
+        queries.page_text(context, alice.tenant_id, job.id, 1)
+        queries.page_view_path(context, alice.tenant_id, job.id, 1)
+        queries.export_job(context, alice.tenant_id, job.id, ExportFormat.JSON)
+        endings.delete(context, alice, job.id)
+        endings.cancel(context, alice, scoped_bench.submit().id)
+
+    seen = _recorded(context.database, live)
+    assert len(seen) > 30
+    assert _unscoped(seen) == []
+
+
+def test_every_statement_names_the_tenant_when_keys_are_managed(scoped_bench: Bench) -> None:
+    database, alice = scoped_bench.context.database, scoped_bench.alice
+    peppers = Peppers.from_secrets(["p" * 32])
+
+    def manage() -> None:
+        with database.transaction() as session:
+            made = api_keys.create(session, peppers, alice, name="k", scopes=(Scope.READ,), expires_at=None)
+        api_keys.authenticate(database, peppers, made.key, address=None)
+        with database.transaction() as session:
+            api_keys.list_keys(session, alice.tenant_id)
+            api_keys.revoke(session, alice, made.view.id)
+
+    seen = _recorded(database, manage)
+    assert len(seen) > 5
+    assert _unscoped(seen) == []
+
+
+def test_a_statement_without_tenant_is_found(scoped_bench: Bench) -> None:
+    from sqlalchemy import select
+
+    from models import Job
+
+    def careless() -> None:
+        with scoped_bench.context.database.reading() as session:
+            session.scalars(select(Job).where(Job.id == "job_1")).all()
+
+    assert len(_unscoped(_recorded(scoped_bench.context.database, careless))) == 1
