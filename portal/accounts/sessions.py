@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 from models import Member, SignInSession, Tenant
 from models.base import now
 from portal import audit
-from portal.accounts import csrf, passwords, throttle
-from portal.accounts.members import find_by_email, member_principal
-from portal.accounts.naming import is_email, normalised_email, stored_address
+from portal.accounts import csrf, passwords, proof, throttle
+from portal.accounts.members import member_principal
+from portal.accounts.naming import normalised_email, stored_address
 from portal.db import Database
 from portal.domain import Principal
 from portal.errors import Conflict, InvalidRequest, Unauthenticated
@@ -36,14 +36,6 @@ class SignedIn:
     principal: Principal
     csrf_token: str
     expires_at: datetime
-
-
-@dataclass(frozen=True)
-class _Account:
-    """What sign-in needs of a member between its transactions."""
-
-    member_id: str
-    password_hash: str
 
 
 def sign_in(
@@ -63,17 +55,17 @@ def sign_in(
     email = normalised_email(email)
     with database.transaction() as session:
         throttle.begin_sign_in(session, email, address)
-        account = _find_account(session, email)
+        account = proof.find_account(session, email)
     verdict = passwords.verify(password, account.password_hash if account else None)
     token = secrets.token_urlsafe(32)
     with database.transaction() as session:
-        if account and verdict.is_right and (member := _unchanged(session, account)):
+        if account and verdict.is_right and (member := proof.unchanged(session, account)):
             throttle.record_success(session, email, address)
             member.password_hash = verdict.new_hash or member.password_hash
             _open(session, member, _Browser(token, address, user_agent), timedelta(days=days))
             return token
         throttle.record_failure(session, address)
-        _record_failure(session, account, address)
+        proof.record_failure(session, account, address)
     raise Unauthenticated(
         "The e-mail or the password is wrong.",
         code="sign_in_failed",
@@ -184,7 +176,7 @@ def change_password(
         raise InvalidRequest(
             "The new password is the same as the current one.", code="password_unchanged", remedy="Choose another one."
         )
-    account = _prove(database, principal, current_password)
+    account = proof.prove_again(database, principal, current_password)
     new_hash = passwords.hashed(new_password)
     with database.transaction() as session:
         _replace_hash(session, principal, account, new_hash)
@@ -199,29 +191,7 @@ def change_password(
         )
 
 
-def _prove(database: Database, principal: Principal, password: str) -> _Account:
-    """The principal's account if the password is right.
-
-    Counts as a sign-in of the account; the address does not matter, since others behind it prove nothing here.
-    """
-    email = principal.email or ""
-    with database.transaction() as session:
-        throttle.begin_sign_in(session, email, None)
-        account = _find_account(session, email)
-    verdict = passwords.verify(password, account.password_hash if account else None)
-    with database.transaction() as session:
-        if account and verdict.is_right:
-            throttle.clear_account(session, email)
-            return account
-        _record_failure(session, account, principal.address)
-    raise Unauthenticated(
-        "The current password is wrong.",
-        code="current_password_wrong",
-        remedy="Type the password you signed in with.",
-    )
-
-
-def _replace_hash(session: Session, principal: Principal, account: _Account, new_hash: str) -> None:
+def _replace_hash(session: Session, principal: Principal, account: proof.Account, new_hash: str) -> None:
     changed = session.scalars(
         update(Member)
         .where(
@@ -238,20 +208,6 @@ def _replace_hash(session: Session, principal: Principal, account: _Account, new
             code="password_changed_elsewhere",
             remedy="Sign in again with the newest password.",
         )
-
-
-def _find_account(session: Session, email: str) -> _Account | None:
-    row = find_by_email(session, email) if is_email(email) else None
-    return _Account(row[0].id, row[0].password_hash) if row else None
-
-
-def _unchanged(session: Session, account: _Account) -> Member | None:
-    """The member, locked, unless its password was changed or reset since it was verified."""
-    return session.scalars(
-        select(Member)
-        .where(Member.id == account.member_id, Member.password_hash == account.password_hash)
-        .with_for_update(key_share=True)
-    ).one_or_none()
 
 
 @dataclass(frozen=True)
@@ -283,19 +239,6 @@ def _open(session: Session, member: Member, browser: _Browser, lifetime: timedel
         tenant_id=member.tenant_id,
         target=member.id,
         address=stored_address(browser.address),
-    )
-
-
-def _record_failure(session: Session, account: _Account | None, address: str | None) -> None:
-    """What was typed as an e-mail is not kept for an unknown account: it may be a password."""
-    member = session.get(Member, account.member_id) if account else None
-    audit.record(
-        session,
-        "member.sign_in_failed",
-        actor=member.email if member else "unknown account",
-        tenant_id=member.tenant_id if member else None,
-        target=member.id if member else None,
-        address=stored_address(address),
     )
 
 

@@ -10,7 +10,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -68,6 +69,23 @@ class Storage:
             with suppress(FileNotFoundError):
                 folder.rename(doomed)
             _remove(doomed)
+
+    def sweep(self, is_known: Callable[[str, str], bool], *, older_than_seconds: float) -> int:
+        """Removes folders of documents that nobody knows, and half-written files that a dead process left.
+
+        `is_known(tenant_id, document_id)` says whether the document has a row. Younger ones are left alone: their
+        row may be on its way. Gives the number of documents removed.
+        """
+        swept = 0
+        for folder in self._root.glob("*/documents/*"):
+            if time.time() - folder.stat().st_mtime < older_than_seconds:
+                continue
+            if folder.name.startswith(".") or not is_known(folder.parent.parent.name, folder.name):
+                _remove(folder)
+                swept += 1
+            for part in folder.rglob(".*.part"):
+                part.unlink(missing_ok=True)
+        return swept
 
     def check(self) -> None:
         """Proves that files can be written here; raises Unavailable where not."""

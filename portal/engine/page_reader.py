@@ -105,6 +105,7 @@ class _PageReader:
                 "Global.log_level": "critical",
                 "Global.use_cls": False,
                 "Global.use_preprocess_img": False,
+                "Global.use_vertical_padding": False,
                 "Det.model_path": str(_WEIGHTS / "PP-OCRv6_det_small.onnx"),
                 "Det.limit_type": "min",
                 "Det.limit_side_len": 32,

@@ -22,6 +22,7 @@ from portal.jobs.execution import execute, internal_failure, release, store
 from portal.jobs.fairness import FairQueue
 from portal.jobs.ownership import Ownership
 from portal.jobs.pace import PAGES_AHEAD
+from portal.jobs.sweep import sweep_blobs
 
 log = structlog.get_logger()
 
@@ -106,7 +107,8 @@ class Dispatcher:
             self._ownership.release()
             raise
         self._is_owner = True
-        log.info("dispatching", worker=self._worker, interrupted_pages=recovered)
+        swept = await asyncio.to_thread(sweep_blobs, self._context)
+        log.info("dispatching", worker=self._worker, interrupted_pages=recovered, swept_documents=swept)
         return True
 
     async def _fill(self, lane: Lane) -> None:
