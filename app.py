@@ -22,6 +22,7 @@ from portal.errors import PortalError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from portal.engine.base import Engine
     from portal.services import Services
@@ -149,7 +150,7 @@ def build_services(settings: Settings) -> Services:
     return Services(settings, database, peppers, jobs)
 
 
-def build_app(services: Services) -> FastAPI:
+def build_app(services: Services) -> ASGIApp:
     """The HTTP application: REST, server-rendered pages, files, and Gradio behind its guard at /."""
     upload_dir = (services.settings.store.data_dir / "gradio").resolve()
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before the import: it looks up outside hosts otherwise
@@ -168,7 +169,6 @@ def build_app(services: Services) -> FastAPI:
 
     public_url = services.settings.server.public_url
     http = FastAPI(title="OCR portal", lifespan=_lifespan(services), docs_url=None, redoc_url=None, openapi_url=None)
-    http.add_middleware(SecurityHeaders, is_https=(public_url or "").startswith("https://"))
     http.mount("/static", StaticFiles(directory=ROOT / "static"))
     http.include_router(api.router(services))
     http.include_router(web.router(services))
@@ -189,7 +189,8 @@ def build_app(services: Services) -> FastAPI:
         )
     rules = GuardRules(pages=("history", "keys"), upload_dir=upload_dir, public_origin=public_url)
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
-    return http
+    # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.
+    return SecurityHeaders(http, is_https=(public_url or "").startswith("https://"))
 
 
 def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -15,6 +15,16 @@
   // A job in the address is shown by the first event; until then the upload form must not flash.
   if (new URLSearchParams(location.search).has('job')) document.documentElement.dataset.attached = '';
 
+  // Gradio gives all pages one title; the heading says more, and a job's says how far it is.
+  const name = document.title;
+  setInterval(() => {
+    const heading = document.querySelector('h1')?.textContent;
+    const meter = document.querySelector('.job-progress progress');
+    const done = meter ? `${meter.value}/${meter.max} · ` : '';
+    const title = heading ? `${done}${heading} · ${name}` : name;
+    if (document.title !== title) document.title = title;
+  }, 1000);
+
   portal.attach = (job) => {
     if (job) history.pushState(null, '', `/?job=${encodeURIComponent(job)}`);
   };

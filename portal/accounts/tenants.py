@@ -44,7 +44,7 @@ def register(
     """Signs up a new tenant with its owner; gives the owner's principal (not yet signed in).
 
     Raises Forbidden (registration_closed), InvalidRequest (tenant_name_…, email_invalid, password_…), Conflict
-    (tenant_name_taken, email_taken) and TooManyAttempts after 20 sign-ups of an address within an hour.
+    (tenant_name_taken, email_taken) and TooManyAttempts after 60 sign-ups of an address within an hour.
     """
     if registration == "closed":
         raise Forbidden(

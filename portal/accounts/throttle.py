@@ -19,17 +19,18 @@ from portal.accounts.naming import address_network
 from portal.db import insert_into
 from portal.errors import TooManyAttempts
 
-MAX_FAILURES = 5
+MAX_ACCOUNT_FAILURES = 5
+MAX_ADDRESS_FAILURES = 20  # an address may be an office: one member's typing must not lock out the others
 FAILURE_WINDOW = timedelta(minutes=15)
-MAX_SIGN_UPS = 20
+MAX_SIGN_UPS = 60
 SIGN_UP_WINDOW = timedelta(hours=1)
 
 
 def begin_sign_in(session: Session, email: str, address: str | None) -> None:
-    """Counts one attempt on the account. Raises TooManyAttempts after 5 failures of account or address."""
+    """Counts one attempt on the account. Raises TooManyAttempts after 5 failures of it, or 20 of the address."""
     if address:
         _refuse_when_used_up(session, _address_subject(address))
-    _count(session, _account_subject(email), MAX_FAILURES, FAILURE_WINDOW)
+    _count(session, _account_subject(email), MAX_ACCOUNT_FAILURES, FAILURE_WINDOW)
 
 
 def record_failure(session: Session, address: str | None) -> None:
@@ -63,7 +64,7 @@ def clear_account(session: Session, email: str) -> None:
 
 
 def begin_sign_up(session: Session, address: str | None) -> None:
-    """Counts one sign-up of the address. Raises TooManyAttempts after 20 within an hour."""
+    """Counts one sign-up of the address. Raises TooManyAttempts after 60 within an hour."""
     if address:
         subject = _subject("sign-up address", address_network(address))
         _count(session, subject, MAX_SIGN_UPS, SIGN_UP_WINDOW)
@@ -111,7 +112,7 @@ def _refuse_when_used_up(session: Session, subject: str) -> None:
             SignInFailures.subject == subject, SignInFailures.window_ends_at > now()
         )
     ).one_or_none()
-    if row is not None and row.failures >= MAX_FAILURES:
+    if row is not None and row.failures >= MAX_ADDRESS_FAILURES:
         raise _too_many(row.window_ends_at)
 
 

@@ -128,7 +128,7 @@ def _engine_error(failure: ChildFailure, page_seconds: int) -> EngineError:
     match failure.reason:
         case "timeout":
             return EngineError(
-                f"The page took longer than the {page_seconds} seconds that one page may take.",
+                f"The page took longer than one page may take ({page_seconds} s).",
                 is_permanent=True,
                 code="page_timeout",
                 remedy="Try again when the portal is less busy, or send the page at a lower resolution.",

@@ -24,8 +24,10 @@ def bounding_box(quad: Quad, width_px: int, height_px: int) -> Box:
 
 
 def skew_degrees(quads: Sequence[Quad]) -> float:
-    """Median tilt of the long lines, -30 to 30; 0 where there are none or it is too small to matter."""
-    angles = [math.degrees(math.atan2(quad[3] - quad[1], quad[2] - quad[0])) for quad in quads if _is_long(quad)]
+    """Median tilt of the longer half of the long lines, -30 to 30; 0 where none is long or the tilt does not matter."""
+    longest = sorted(filter(_is_long, quads), key=_length, reverse=True)
+    telling = longest[: (len(longest) + 1) // 2]
+    angles = [math.degrees(math.atan2(quad[3] - quad[1], quad[2] - quad[0])) for quad in telling]
     angle = median(angles) if angles else 0.0
     return round(angle, 2) if _MIN_SKEW_DEGREES <= abs(angle) <= _MAX_SKEW_DEGREES else 0.0
 
@@ -39,6 +41,10 @@ def straightened(line: Line, skew: float) -> tuple[float, float, float, float]:
     xs = [x * cosine - y * sine for x, y in corners]
     ys = [x * sine + y * cosine for x, y in corners]
     return min(xs), min(ys), max(xs), max(ys)
+
+
+def _length(quad: Quad) -> float:
+    return math.hypot(quad[2] - quad[0], quad[3] - quad[1])
 
 
 def _is_long(quad: Quad) -> bool:

@@ -17,7 +17,9 @@ from typing import Any, cast
 import cv2
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import rapidocr
+from omegaconf import flag_override
 from rapidocr.inference_engine.onnxruntime import ONNXRuntimeError
 
 from portal.domain import Line, PageText, Quad
@@ -33,6 +35,7 @@ _WEIGHTS = Path(rapidocr.__file__).parent / "models"
 _LONGEST_SIDE_PX = 2000
 _SHORTEST_SIDE_PX = 736
 _MOST_PIXELS = 2_500_000
+_LARGEST_SCALE = 3.0
 _VOTERS = 4
 _SURE_SCORE = 0.9
 _OBLONG = 1.5
@@ -58,12 +61,13 @@ def read_page(path: str, threads: int) -> PageText:
 
 
 def detection_scale(width_px: int, height_px: int) -> float:
-    """Scale at which text is looked for: long side at most 2000, short side at least 736, 2.5 million pixels at most.
+    """Scale at which text is looked for.
 
-    The last bounds memory, and costs no accuracy on A4 at 300 dpi.
+    Long side at most 2000; short side at least 736, but not over thrice its size. At most 2.5 million pixels, which
+    bounds memory and costs no accuracy on A4 at 300 dpi.
     """
     scale = min(1.0, _LONGEST_SIDE_PX / max(width_px, height_px))
-    scale = max(scale, _SHORTEST_SIDE_PX / min(width_px, height_px))
+    scale = max(scale, min(_LARGEST_SCALE, _SHORTEST_SIDE_PX / min(width_px, height_px)))
     return min(scale, math.sqrt(_MOST_PIXELS / (width_px * height_px)))
 
 
@@ -82,6 +86,17 @@ def _reader(threads: int) -> _PageReader:
     cv2.setNumThreads(1)
     _share_one_heap()
     return _PageReader(threads)
+
+
+def _session(weights: str, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 4
+    # Threads that spin while they wait slow everybody down on a machine that is not idle.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(str(_WEIGHTS / weights), options, providers=["CPUExecutionProvider"])
 
 
 def _share_one_heap() -> None:
@@ -106,15 +121,15 @@ class _PageReader:
                 "Global.use_cls": False,
                 "Global.use_preprocess_img": False,
                 "Global.use_vertical_padding": False,
-                "Det.model_path": str(_WEIGHTS / "PP-OCRv6_det_small.onnx"),
                 "Det.limit_type": "min",
                 "Det.limit_side_len": 32,
-                "Rec.model_path": str(_WEIGHTS / "PP-OCRv6_rec_small.onnx"),
                 "Rec.rec_batch_num": 1,
-                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
-                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
         )
+        # Given sessions, rapidocr looks for no weights of its own, here or on the network.
+        with flag_override(self._ocr.cfg, "allow_objects", True):
+            self._ocr.cfg.Det.session = _session("PP-OCRv6_det_small.onnx", threads)
+            self._ocr.cfg.Rec.session = _session("PP-OCRv6_rec_small.onnx", threads)
 
     def read(self, image: Image) -> PageText:
         """The text of a BGR image of any orientation."""

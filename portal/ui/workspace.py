@@ -22,7 +22,6 @@ from portal.jobs.submission import Order
 from portal.services import Services
 from portal.ui import identity, job_view, markup, messages, order_form, sample, shell, words
 
-_FILE_TYPES = [".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".avif", ".heic", ".heif"]
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_LONG = 3.0
 _LONG_JOB_PAGES = 100
@@ -72,7 +71,6 @@ class WorkspacePage:
                 self._files = gr.File(
                     label="Files to read",
                     file_count="multiple",
-                    file_types=_FILE_TYPES,
                     elem_id="drop",
                     height=260,
                 )

@@ -45,8 +45,8 @@ def test_account_is_refused_when_it_failed_five_times_from_anywhere(database: Da
     _succeed(database, "you@example.org", "203.0.113.99")
 
 
-def test_address_is_refused_when_it_failed_five_times_on_any_account(database: Database) -> None:
-    for number in range(5):
+def test_address_is_refused_when_it_failed_twenty_times_on_any_account(database: Database) -> None:
+    for number in range(20):
         _fail(database, f"m{number}@example.org")
     with pytest.raises(TooManyAttempts):
         _fail(database, "you@example.org")
@@ -54,7 +54,7 @@ def test_address_is_refused_when_it_failed_five_times_on_any_account(database: D
 
 
 def test_ipv6_neighbours_count_as_one_when_they_share_a_64_network(database: Database) -> None:
-    for number in range(5):
+    for number in range(20):
         _fail(database, f"m{number}@example.org", f"2001:db8::{number + 1}")
     with pytest.raises(TooManyAttempts):
         _fail(database, "you@example.org", "2001:db8::ffff")
@@ -113,8 +113,8 @@ def test_no_failure_is_lost_when_they_are_counted_at_once(database: Database) ->
     assert _rows(database) == [20]
 
 
-def test_sign_up_is_refused_when_an_address_tried_twenty_times(database: Database) -> None:
-    for _ in range(20):
+def test_sign_up_is_refused_when_an_address_tried_sixty_times(database: Database) -> None:
+    for _ in range(60):
         with database.transaction() as session:
             throttle.begin_sign_up(session, ADDRESS)
     with pytest.raises(TooManyAttempts), database.transaction() as session:

@@ -57,8 +57,12 @@ def test_text_opens_and_survives_a_reload_when_a_scan_is_run(
     assert word in download.value.path().read_text(encoding="utf-8")
 
     _assert_stranger_finds_nothing(sign_up("Charlie"), job_id)
+    other_tab = alice.page.context.new_page()
+    other_tab.goto("/history")
+    other_tab.wait_for_selector(".entry")
     alice.page.click("#sign-out")
     alice.page.wait_for_url(re.compile("/login"))
+    other_tab.wait_for_url("**/login?next=%2Fhistory")
     assert alice.page.request.get(f"/files/jobs/{job_id}/result?format=txt", max_redirects=0).status in (303, 401)
     assert not alice.faults
     assert not alice.outside

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from portal.domain import EngineCapability, Task
+from portal.errors import InvalidRequest, TaskUnavailable
+from portal.ui import order_form
+
+READER = EngineCapability(
+    "embedded", "pp-ocr", "1", frozenset({Task.EXTRACT}), ("en",), {Task.TRANSLATE: "Needs a <language> model."}
+)
+TRANSLATOR = EngineCapability("gpu", "hunyuan", "1", frozenset({Task.TRANSLATE, Task.FIELDS}), ("en",))
+
+
+def test_the_reason_is_shown_and_the_task_disabled_when_no_engine_can_do_it() -> None:
+    choices = order_form.task_choices([READER])
+    translate = choices[choices.index('value="translate"') :]
+    assert translate.startswith('value="translate" disabled')
+    assert "Needs a &lt;language&gt; model." in translate
+    assert 'value="extract" checked' in choices
+
+
+def test_a_disabled_task_is_refused_when_a_browser_sends_it_anyway() -> None:
+    with pytest.raises(TaskUnavailable, match="Translate: Needs a <language> model"):
+        order_form.order("translate", "", "English", pages="", capabilities=[READER])
+    with pytest.raises(InvalidRequest):
+        order_form.order("summarise", "", "", pages="", capabilities=[READER])
+
+
+def test_the_engine_that_can_is_ordered_when_the_default_cannot() -> None:
+    order = order_form.order("fields", "total, date\n iban ", "", pages="2", capabilities=[READER, TRANSLATOR])
+    assert (order.engine, order.prompt.fields, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
+    with pytest.raises(InvalidRequest, match="fields"):
+        order_form.order("fields", " , ", "", pages="", capabilities=[TRANSLATOR])
+
+
+def test_files_keep_the_names_people_gave_when_gradio_cleaned_them(tmp_path: Path) -> None:
+    path = tmp_path / "img.png"
+    path.write_bytes(b"x")
+    named = order_form.uploads([str(path)], json.dumps(["Rechnung <3>.png"]))
+    assert [(upload.file_name, upload.path) for upload in named] == [("Rechnung <3>.png", path)]
+    for garbage in ("", "{", "[]", json.dumps(["a", "b"]), json.dumps([""])):
+        assert order_form.uploads([str(path)], garbage)[0].file_name == "img.png"
+
+
+def test_uploading_again_is_asked_when_a_file_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="expired"):
+        order_form.uploads([str(tmp_path / "swept.png")], "[]")
+    with pytest.raises(InvalidRequest, match="No file"):
+        order_form.uploads([], "[]")

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from portal.domain import JobState, PageState
+from portal.ui import words
+from tests.ui.jobs import NOW, job, page
+
+DONE, FAILED, RUNNING, QUEUED = PageState.SUCCEEDED, PageState.FAILED, PageState.RUNNING, PageState.QUEUED
+
+
+def test_place_and_time_are_told_when_a_job_waits() -> None:
+    waiting = job(JobState.QUEUED, page(1, QUEUED), pages_ahead=2, eta_seconds=41)
+    assert words.progress(waiting) == "3rd in line, about 40 s. You can close this page."
+    assert words.progress(job(JobState.QUEUED, page(1, QUEUED), pages_ahead=0)).startswith("Next in line.")
+
+
+def test_page_of_pages_is_told_when_a_job_runs() -> None:
+    running = job(JobState.RUNNING, page(1, DONE), page(2, RUNNING), page(3, QUEUED), eta_seconds=130)
+    assert words.progress(running) == "Page 2 of 3, about 2 min. Finished pages open at once."
+
+
+def test_failed_pages_are_named_and_said_to_be_free_when_a_job_is_partial() -> None:
+    partial = job(JobState.PARTIAL, page(1, DONE), page(2, FAILED))
+    assert words.progress(partial) == "1 of 2 pages read. Failed: page 2. Failed pages are not charged."
+    several = job(JobState.PARTIAL, page(1, FAILED, file_name="a.pdf"), *(page(n, FAILED) for n in range(2, 6)))
+    assert "page 1 of a.pdf, page 2 of letter.pdf, page 3 of letter.pdf and 2 more" in words.progress(several)
+
+
+def test_blank_pages_are_said_to_be_free_when_a_job_is_done() -> None:
+    done = job(JobState.SUCCEEDED, page(1, DONE), page(2, DONE, is_blank=True))
+    assert words.progress(done) == "2 pages read. 1 page without text, not charged."
+    assert words.page_outcome(page(2, DONE, is_blank=True)) == "No text found on this page; not charged."
+
+
+def test_reason_and_remedy_are_given_when_a_page_failed() -> None:
+    told = words.page_outcome(page(1, FAILED))
+    assert told == "The page took longer than 120 s. Retry the page; failed pages are not charged."
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (13, "13th"), (122, "122nd")]
+)
+def test_ordinals_read_right_when_counted(number: int, expected: str) -> None:
+    assert words.ordinal(number) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(2, "a few seconds"), (41, "about 40 s"), (150, "about 2 min"), (5000, "about 83 min"), (8000, "about 2 h")],
+)
+def test_durations_are_rough_when_told(seconds: float, expected: str) -> None:
+    assert words.duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("passed", "expected"),
+    [
+        (timedelta(seconds=-5), "just now"),
+        (timedelta(minutes=3), "3 min ago"),
+        (timedelta(hours=5), "5 h ago"),
+        (timedelta(days=1), "1 day ago"),
+        (timedelta(days=40), "2026-01-31"),
+    ],
+)
+def test_past_times_become_dates_when_they_are_old(passed: timedelta, expected: str) -> None:
+    assert words.ago(NOW - passed, NOW) == expected
+
+
+def test_sizes_are_short_when_told() -> None:
+    assert [words.byte_count(size) for size in (10, 320_000, 100 * 2**20)] == ["1 KB", "312 KB", "100 MB"]
