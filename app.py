@@ -154,6 +154,7 @@ def build_app(services: Services) -> ASGIApp:
     """The HTTP application: REST, server-rendered pages, files, and Gradio behind its guard at /."""
     upload_dir = (services.settings.store.data_dir / "gradio").resolve()
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before the import: it looks up outside hosts otherwise
+    os.environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(10**9)  # it would sum up its events with pandas after each
     os.environ["GRADIO_TEMP_DIR"] = str(upload_dir)
     from functools import partial
 

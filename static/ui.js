@@ -16,14 +16,28 @@
   if (new URLSearchParams(location.search).has('job')) document.documentElement.dataset.attached = '';
 
   // Gradio gives all pages one title; the heading says more, and a job's says how far it is.
-  const name = document.title;
+  let name = '';
   setInterval(() => {
+    name ||= document.title;
     const heading = document.querySelector('h1')?.textContent;
     const meter = document.querySelector('.job-progress progress');
     const done = meter ? `${meter.value}/${meter.max} · ` : '';
     const title = heading ? `${done}${heading} · ${name}` : name;
     if (document.title !== title) document.title = title;
+    followPage();
   }, 1000);
+
+  // Keeps the chosen page in sight inside a long strip, without moving the page around it.
+  let followed = '';
+  const followPage = () => {
+    const chosen = document.querySelector('.strip a[aria-current]');
+    if (!chosen || chosen.href === followed) return;
+    followed = chosen.href;
+    const strip = chosen.closest('.strip');
+    const [inner, outer] = [chosen.getBoundingClientRect(), strip.getBoundingClientRect()];
+    if (inner.left < outer.left || inner.right > outer.right) strip.scrollLeft += inner.left - outer.left - 16;
+    if (inner.top < outer.top || inner.bottom > outer.bottom) strip.scrollTop += inner.top - outer.top - 16;
+  };
 
   portal.attach = (job) => {
     if (job) history.pushState(null, '', `/?job=${encodeURIComponent(job)}`);

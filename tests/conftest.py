@@ -111,6 +111,11 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPortal]:
     stop_portal(running)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests go last: Playwright keeps an event loop in the main thread, where asyncio.run then fails."""
+    items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With FAIL_ON_SKIP set (continuous integration) a skipped test fails the run."""

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from portal.api.page_numbers import parse_page_numbers
 from portal.api.problems import first_invalid, invalid_parameter
 from portal.domain import Task, TaskPrompt
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
+from portal.jobs.page_numbers import parse_page_numbers
 from portal.jobs.submission import Order
 
 TEXT_NAMES = frozenset({"task", "fields", "options"})

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from portal.api.page_numbers import check_page_numbers, parse_page_numbers
 from portal.api.problems import invalid_parameter
 from portal.domain import Block, Box, PageText
 from portal.engine.markdown import to_markdown
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
+from portal.jobs.page_numbers import check_page_numbers, parse_page_numbers
 
 NOMINAL_DPI = 200
 _FOREIGN_MODEL = "mistral-ocr-"

@@ -20,6 +20,8 @@ from portal.engine.capacity import free_memory_bytes, usable_cores
 from portal.errors import EngineError, TaskUnavailable
 
 WORKER_BYTES = 1536 * 2**20
+# A worker's address space is larger than its memory by what libraries map and never touch, some 0.4 GB.
+ADDRESS_SPACE_BYTES = WORKER_BYTES + 256 * 2**20
 ALONE_THREADS = 2
 PROBE_TEXT = "Invoice 4711 Total 9.00"
 
@@ -56,7 +58,7 @@ class EmbeddedEngine:
         self._pages_now = 0
         self._lock = Lock()
         limits = ChildLimits(
-            memory_bytes=WORKER_BYTES, cpu_seconds=ALONE_THREADS * page_seconds, calls=200, environ=_ONE_THREAD
+            memory_bytes=ADDRESS_SPACE_BYTES, cpu_seconds=ALONE_THREADS * page_seconds, calls=200, environ=_ONE_THREAD
         )
         self._children = ChildPool(workers, limits)
         # Threads of its own: pages must not take the ones that the rest of the portal waits on.

@@ -39,7 +39,9 @@ _LARGEST_SCALE = 3.0
 _VOTERS = 4
 _SURE_SCORE = 0.9
 _OBLONG = 1.5
-_M_ARENA_MAX = -8  # malloc.h of glibc
+_MOST_WORKING_PIXELS = 12_000_000
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h of glibc
+_MMAP_THRESHOLD_BYTES = 16 * 2**20
 
 _libc = ctypes.CDLL(None) if os.name == "posix" else None
 
@@ -81,10 +83,20 @@ def _load(path: str) -> Image:
     return cast(Image, image)
 
 
+def _working_copy(page: Image) -> Image:
+    """The page itself, or a smaller copy where it is so large that its pixels alone would strain a worker."""
+    height, width = page.shape[:2]
+    scale = math.sqrt(_MOST_WORKING_PIXELS / (width * height))
+    if scale >= 1:
+        return page
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return cast(Image, cv2.resize(page, size, interpolation=cv2.INTER_AREA))
+
+
 @lru_cache
 def _reader(threads: int) -> _PageReader:
     cv2.setNumThreads(1)
-    _share_one_heap()
+    _tame_heap()
     return _PageReader(threads)
 
 
@@ -99,10 +111,15 @@ def _session(weights: str, threads: int) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(_WEIGHTS / weights), options, providers=["CPUExecutionProvider"])
 
 
-def _share_one_heap() -> None:
-    """A heap for each thread, glibc's default, takes hundreds of megabytes of address space that nothing uses."""
+def _tame_heap() -> None:
+    """One heap for all threads, and large arrays outside of it.
+
+    Else glibc's heaps, one a thread and full of gaps, grow to hundreds of megabytes of address space over a few
+    hundred pages, and the limit on a worker's address space ends it without need.
+    """
     if _libc is not None and hasattr(_libc, "mallopt"):
         _libc.mallopt(_M_ARENA_MAX, 1)
+        _libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
 
 
 def _return_freed_memory() -> None:
@@ -131,15 +148,17 @@ class _PageReader:
             self._ocr.cfg.Det.session = _session("PP-OCRv6_det_small.onnx", threads)
             self._ocr.cfg.Rec.session = _session("PP-OCRv6_rec_small.onnx", threads)
 
-    def read(self, image: Image) -> PageText:
+    def read(self, page: Image) -> PageText:
         """The text of a BGR image of any orientation."""
+        image = _working_copy(page)
         quads = self._detect(image)
         turns, readings = self._vote(image, quads)
         upright = np.ascontiguousarray(np.rot90(image, k=-turns))
         quads = _turned(quads, turns, image)
         unread = [at for at in range(len(quads)) if at not in readings]
         readings.update(zip(unread, self._recognise(self._crops(upright, quads[unread])), strict=True))
-        height, width = upright.shape[:2]
+        width, height = page.shape[1::-1] if turns % 2 == 0 else page.shape[:2]
+        quads = quads * np.float32(width / upright.shape[1])
         lines = [_line(quad, readings[at], width, height) for at, quad in enumerate(quads)]
         return page_text(lines, width_px=width, height_px=height, rotation_degrees=90 * turns)
 

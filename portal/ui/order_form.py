@@ -12,7 +12,7 @@ from portal.documents.intake import Upload
 from portal.domain import EngineCapability, Task, TaskPrompt
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.submission import Order
-from portal.ui import markup, page_range, words
+from portal.ui import markup, words
 
 _MAX_FIELDS = 50
 
@@ -40,7 +40,14 @@ def task_choices(capabilities: Sequence[EngineCapability]) -> Markup:
     return Markup('<fieldset class="tasks"><legend>Task</legend>{}</fieldset>').format(choices)
 
 
-def order(task: str, wanted: str, language: str, *, pages: str, capabilities: Sequence[EngineCapability]) -> Order:
+def order(
+    task: str,
+    wanted: str,
+    language: str,
+    *,
+    page_numbers: tuple[int, ...] | None,
+    capabilities: Sequence[EngineCapability],
+) -> Order:
     """The order that the form describes. Raises InvalidRequest or TaskUnavailable saying what to change."""
     chosen = _task(task)
     engine = engine_for(chosen, capabilities)
@@ -51,7 +58,7 @@ def order(task: str, wanted: str, language: str, *, pages: str, capabilities: Se
         fields=_field_names(wanted) if chosen is Task.FIELDS else (),
         language=_language(language) if chosen is Task.TRANSLATE else None,
     )
-    return Order(prompt=prompt, engine=engine.name, page_numbers=page_range.parse(pages))
+    return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers)
 
 
 def uploads(paths: Sequence[str], names: str) -> list[Upload]:

@@ -20,14 +20,14 @@ from portal.jobs import endings, queries, submission
 from portal.jobs.queries import JobView, PageView
 from portal.jobs.submission import Order
 from portal.services import Services
-from portal.ui import identity, job_view, markup, messages, order_form, sample, shell, words
+from portal.ui import identity, job_view, markup, messages, order_form, page_range, sample, shell, words
 
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_LONG = 3.0
 _LONG_JOB_PAGES = 100
 
 # Gradio's handler sees cleaned-up paths only; the names people gave come from the upload itself. The address that it
-# adds to each path is of no use here, and a second, percent-encoded form of the path is one too many for the guard.
+# adds to each path is not needed here.
 _RUN_JS = """(files, names, ...rest) => {
   portal.busy('run', true);
   const bare = (files || []).map(({ url, ...file }) => file);
@@ -162,7 +162,13 @@ class WorkspacePage:
         request: gr.Request,
     ) -> dict[Any, Any]:
         try:
-            order = order_form.order(task, fields, language, pages=pages, capabilities=self._jobs.engines.capabilities)
+            order = order_form.order(
+                task,
+                fields,
+                language,
+                page_numbers=page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
+                capabilities=self._jobs.engines.capabilities,
+            )
             uploads = order_form.uploads(paths or [], names)
             job = submission.submit(self._jobs, identity.principal_of(request), uploads, order)
         except Exception as error:  # noqa: BLE001  messages.inline is the translator

@@ -30,7 +30,7 @@ class Bindings:
         *,
         idle_seconds: float,
         max_names_per_owner: int,
-        max_names: int = 1_000_000,
+        max_names: int = 200_000,
         clock: Clock = time.monotonic,
     ) -> None:
         self._idle_seconds = idle_seconds

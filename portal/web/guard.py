@@ -2,7 +2,8 @@
 
 Signed-in members only, from our own pages only, on an allow-list of routes; and what Gradio takes from anybody
 (session hashes, event ids, upload ids, file paths) is bound to the member who brought it. It knows neither the
-database nor the jobs: who is signed in is asked of `resolve`, at every request, so a revoked session ends at once.
+database nor the jobs: who is signed in is asked of `resolve`, at every request and while a stream is open, so a
+revoked session ends at once, its streams within seconds.
 
 What Gradio's functions get: `request.state.principal` (a portal.domain.Principal) and `request.state.csrf_token` on
 a `gr.Request`, in load events, queued events and timer ticks alike. The cookie itself does not reach Gradio.
@@ -20,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import anyio
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
@@ -36,10 +36,10 @@ from portal.web.gradio_page import HeldAnswer, private_answer, public_answer
 from portal.web.gradio_routes import SESSION_HASH, AllowedRoutes, Check
 from portal.web.origin import check_origin, is_own_url
 from portal.web.refusals import is_navigation, problem, sign_in_redirect
-from portal.web.uploads import UploadStream, sweep
-from portal.web.visit import Visit, owner_of, route_path, session_token, unexpected, without_headers
+from portal.web.uploads import UploadStream, drain, sweep
+from portal.web.visit import Visit, owner_of, route_path, session_token, unexpected, until_signed_out, without_headers
 
-_DRAIN_SECONDS = 10
+_STREAMS = frozenset({Check.SESSION_IN_PATH, Check.SESSION_IN_QUERY, Check.UPLOAD_PROGRESS})
 _SWEEP_EVERY_SECONDS = 600
 _STRAY_AFTER_SECONDS = 3600
 # The portal's cookie stays here; the others would let a caller choose the address that Gradio writes into pages.
@@ -61,7 +61,8 @@ class GuardRules:
     """What the guard holds one Gradio app to.
 
     `pages` are the names of its pages ('history'), `upload_dir` Gradio's upload folder, `public_origin` the
-    'https://host' that people see, None to take each request's own. Bindings end after `idle_seconds` without use.
+    'https://host' that people see, None to take each request's own. Bindings end after `idle_seconds` without use;
+    a stream asks every `recheck_seconds` whether its member is still signed in.
     """
 
     pages: tuple[str, ...]
@@ -73,6 +74,7 @@ class GuardRules:
     max_call_bytes: int = 4 * 2**20
     max_names_per_member: int = 2000
     idle_seconds: int = 24 * 3600
+    recheck_seconds: float = 15
 
 
 class GradioGuard:
@@ -141,6 +143,8 @@ class GradioGuard:
             raise NotFound("There is no such page.", remedy="Go to the start page.")
         if match.route.check is not Check.PAGE:
             check_origin(scope, self._rules.public_origin)
+        if match.route.check in _STREAMS:
+            receive = self._until_signed_out(scope, receive)
         visit = Visit(owner_of(signed_in), match, self._inner_scope(scope, signed_in), receive, private_answer(send))
         await self._answers[match.route.check](visit)
 
@@ -150,6 +154,12 @@ class GradioGuard:
             return None
         client = scope.get("client")
         return await run_sync(partial(self._resolve, token, address=client[0] if client else None))
+
+    def _until_signed_out(self, scope: Scope, receive: Receive) -> Receive:
+        async def is_signed_in() -> bool:
+            return await self._signed_in(scope) is not None
+
+        return until_signed_out(receive, is_signed_in=is_signed_in, seconds=self._rules.recheck_seconds)
 
     def _to_sign_in(self, scope: Scope, path: str) -> ASGIApp:
         if not is_navigation(scope):
@@ -175,7 +185,8 @@ class GradioGuard:
         await self._app(visit.scope, visit.receive, visit.send)
 
     async def _page(self, visit: Visit) -> None:
-        if visit.query("deep_link") is not None:
+        # Gradio would take either from a stranger's address: another's saved page, or a page by name (a KeyError).
+        if visit.query("deep_link") is not None or visit.query("page") is not None:
             raise NotFound("There is no such page.", remedy="Go to the start page.")
         held = HeldAnswer()
         await self._app(visit.scope, visit.receive, held.send)
@@ -237,7 +248,7 @@ class GradioGuard:
         await self._app(visit.scope, stream.receive, held.send)
         if stream.refusal is not None:
             if not stream.is_read:
-                await _drain(visit.receive)
+                await drain(visit.receive)
             raise stream.refusal
         for path in held.json() or ():
             self._paths.share(path, visit.owner)
@@ -283,12 +294,3 @@ def gradio_username(request: Any) -> str | None:
     """For Gradio's `auth_dependency`: its own login check then fails too where the guard were missing."""
     principal = request.scope.get("state", {}).get("principal")
     return None if principal is None else principal.label
-
-
-async def _drain(receive: Receive) -> None:
-    """Reads what a browser still sends: an answer that overtakes the upload reaches it as a reset connection."""
-    with anyio.move_on_after(_DRAIN_SECONDS):
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                return

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.datastructures import Headers
@@ -19,6 +20,7 @@ from starlette.types import Message, Receive, Scope
 from portal.errors import InvalidRequest, PortalError
 from portal.web.refusals import UnsupportedMediaType
 
+_DRAIN_SECONDS = 10
 _REMEDY = "Upload files with the portal's own page, or send them to /v1/jobs."
 
 
@@ -109,6 +111,15 @@ class _Parts:
             raise InvalidRequest(
                 f"More than {self._max_files} files in one upload.", remedy="Upload fewer files at once."
             )
+
+
+async def drain(receive: Receive) -> None:
+    """Reads what a browser still sends: an answer that overtakes the upload reaches it as a reset connection."""
+    with anyio.move_on_after(_DRAIN_SECONDS):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                return
 
 
 def sweep(upload_dir: Path, *, older_than_seconds: float) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import anyio
 from starlette.datastructures import Headers, QueryParams
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from portal.accounts.sessions import COOKIE_NAME, SignedIn
 from portal.errors import InvalidRequest
@@ -58,6 +60,19 @@ def route_path(scope: Scope) -> str:
     path, root_path = str(scope["path"]), str(scope.get("root_path", ""))
     is_below = bool(root_path) and path.startswith(root_path) and path[len(root_path) :][:1] in ("", "/")
     return path[len(root_path) :] if is_below else path
+
+
+def until_signed_out(receive: Receive, *, is_signed_in: Callable[[], Awaitable[bool]], seconds: float) -> Receive:
+    """A receive channel for a stream: it reports the browser gone once, asked every `seconds`, nobody is signed in."""
+
+    async def next_message() -> Message:
+        while True:
+            with anyio.move_on_after(seconds):
+                return await receive()
+            if not await is_signed_in():
+                return {"type": "http.disconnect"}
+
+    return next_message
 
 
 def without_headers(scope: Scope, hidden: frozenset[bytes]) -> Scope:

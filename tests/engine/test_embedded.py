@@ -91,7 +91,7 @@ def test_page_fails_for_good_when_it_takes_too_long(dense_page: PageImage) -> No
 
 
 def test_page_fails_retryably_when_memory_is_short(monkeypatch: pytest.MonkeyPatch, dense_page: PageImage) -> None:
-    monkeypatch.setattr(embedded, "WORKER_BYTES", 700 * 2**20)
+    monkeypatch.setattr(embedded, "ADDRESS_SPACE_BYTES", 700 * 2**20)
     small = EmbeddedEngine(1, page_seconds=100)
     with pytest.raises(EngineError, match="memory") as failure:
         _read(small, dense_page)

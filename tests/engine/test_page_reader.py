@@ -74,6 +74,16 @@ def test_skew_is_measured_when_the_page_is_tilted(read: Reader, letter: PageImag
     assert "Total 419.50 EUR" in page.text
 
 
+def test_boxes_are_in_pixels_of_the_page_when_it_is_huge(read: Reader, letter: PageImage, tmp_path: Path) -> None:
+    with Image.open(letter.path) as image:
+        huge = image.convert("L").resize((5600, 7200))
+        page = read(save(huge.transpose(Image.Transpose.ROTATE_90), tmp_path / "huge.png"))
+    assert (page.width_px, page.height_px, page.rotation_degrees) == (5600, 7200, 90)
+    assert page.lines[0].text == "Dear customer,"
+    assert page.lines[0].box[0] == pytest.approx(8 * 60, abs=90)
+    assert page.lines[0].box[1] == pytest.approx(8 * 85, abs=90)
+
+
 @pytest.mark.parametrize("size", [(2400, 40), (40, 2400), (8, 8), (1, 1)])
 def test_page_is_read_or_blank_when_its_shape_is_odd(read: Reader, tmp_path: Path, size: tuple[int, int]) -> None:
     page = read(save(Image.new("L", size, 255), tmp_path / "odd.png"))

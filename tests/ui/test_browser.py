@@ -44,6 +44,7 @@ def test_text_opens_and_survives_a_reload_when_a_scan_is_run(
     alice.page.reload()
     expect(alice.page.locator("#page-text")).to_contain_text(word)
     expect(alice.page.locator(".job-title h1")).to_have_text(path.name)
+    expect(alice.page).to_have_title(f"{path.name} · OCR Portal")
     image = alice.page.locator(".page-image img")
     expect(image).to_be_visible()
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300

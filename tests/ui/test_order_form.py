@@ -25,16 +25,16 @@ def test_the_reason_is_shown_and_the_task_disabled_when_no_engine_can_do_it() ->
 
 def test_a_disabled_task_is_refused_when_a_browser_sends_it_anyway() -> None:
     with pytest.raises(TaskUnavailable, match="Translate: Needs a <language> model"):
-        order_form.order("translate", "", "English", pages="", capabilities=[READER])
+        order_form.order("translate", "", "English", page_numbers=None, capabilities=[READER])
     with pytest.raises(InvalidRequest):
-        order_form.order("summarise", "", "", pages="", capabilities=[READER])
+        order_form.order("summarise", "", "", page_numbers=None, capabilities=[READER])
 
 
 def test_the_engine_that_can_is_ordered_when_the_default_cannot() -> None:
-    order = order_form.order("fields", "total, date\n iban ", "", pages="2", capabilities=[READER, TRANSLATOR])
+    order = order_form.order("fields", "total, date\n iban ", "", page_numbers=(2,), capabilities=[READER, TRANSLATOR])
     assert (order.engine, order.prompt.fields, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
     with pytest.raises(InvalidRequest, match="fields"):
-        order_form.order("fields", " , ", "", pages="", capabilities=[TRANSLATOR])
+        order_form.order("fields", " , ", "", page_numbers=None, capabilities=[TRANSLATOR])
 
 
 def test_files_keep_the_names_people_gave_when_gradio_cleaned_them(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ TIGHT = {
     "max_upload_files": 2,
     "max_call_bytes": 20_000,
     "public_origin": "https://ocr.example",
+    "recheck_seconds": 0.2,
 }
 
 

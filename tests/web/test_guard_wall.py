@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,19 @@ def test_every_call_ends_when_the_session_is_revoked(guarded: Served) -> None:
     assert member.get("/", headers=HTML).status_code == 303
 
 
+def test_stream_ends_when_the_session_is_revoked(tight: Served) -> None:
+    member = tight.client("f9", origin="https://ocr.example")
+    with member.stream("GET", f"/gradio_api/heartbeat/{new_hash()}") as heartbeat:
+        chunks = heartbeat.iter_text()
+        assert next(chunks) == "data: ALIVE\n\n"
+        time.sleep(0.6)
+        assert httpx.post(f"{tight.url}/test/end/f9").is_success
+        started = time.monotonic()
+        with suppress(httpx.RemoteProtocolError):  # cut off, not ended in good order
+            list(chunks)
+        assert time.monotonic() - started < 10
+
+
 def test_cookie_is_not_believed_when_it_comes_twice(guarded: Served) -> None:
     planted = {"Cookie": "portal_session=b; portal_session=a"}
     assert httpx.get(f"{guarded.url}/", headers=planted).status_code == 401
@@ -134,6 +149,7 @@ def test_cookie_is_not_believed_when_it_comes_twice(guarded: Served) -> None:
         "/gradio_api/vibe-code",
         "/monitoring",
         "/?deep_link=abc",
+        "/?page=history",
         "/gradio_api/mcp",
         "/gradio_api/mcp/sse",
     ],

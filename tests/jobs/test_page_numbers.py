@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.api.page_numbers import check_page_numbers, parse_page_numbers
+from portal.jobs.page_numbers import check_page_numbers, parse_page_numbers
 
 
 @pytest.mark.parametrize(

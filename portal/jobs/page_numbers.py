@@ -1,11 +1,11 @@
-"""Page selections as people write them: '1-3,7'. REST jobs count from 1, the Mistral-compatible route from 0."""
+"""Page selections as people write them: '1-3,7'. They count from 1, on the Mistral-compatible route from 0."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-_PART = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+_PART = re.compile(r"\s*(\d{1,6})\s*(?:[-–]\s*(\d{1,6})\s*)?", re.ASCII)
 
 
 def parse_page_numbers(text: str, *, first: int, limit: int) -> tuple[int, ...]:
@@ -18,11 +18,11 @@ def parse_page_numbers(text: str, *, first: int, limit: int) -> tuple[int, ...]:
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise ValueError("is not a list of page numbers and ranges such as '1-3,7'")
+            raise ValueError(f"is not a list of page numbers and ranges such as '1-3,7': '{part.strip()[:40]}'")
         start = int(match[1])
         end = int(match[2] or match[1])
         if end < start:
-            raise ValueError("has a range that runs backwards")
+            raise ValueError(f"has a range that runs backwards: '{part.strip()}'")
         _check(start, end, first=first, limit=limit)
         numbers.update(range(start - first + 1, end - first + 2))
     return tuple(sorted(numbers))
