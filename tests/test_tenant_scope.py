@@ -27,6 +27,8 @@ TENANT_TABLES = ("api_keys", "documents", "jobs", "pages", "usage_entries", "sig
 LOOK_OVER_ALL = {
     "waiting",
     "recover",
+    "requeue_strays",
+    "release_all",
     "measure",
     "queued_pages",
     "_find",

@@ -7,7 +7,9 @@ The job's row is always locked before its pages: two orders would deadlock on Po
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, update
@@ -19,6 +21,7 @@ from portal.domain import JobState, PageState, Task, TaskPrompt
 from portal.usage.entries import EndedPage, Outcome, record_page
 
 MAX_CLAIMS = 5
+STRAY_AFTER = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -141,14 +144,35 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     return True
 
 
-def release(session: Session, held: Claim) -> None:
-    """Gives an unfinished page back to the queue, its attempt uncounted: the portal stops in good order."""
+def release_all(session: Session, worker: str) -> None:
+    """Gives the worker's unfinished pages back to the queue, this attempt uncounted: it stops in good order."""
     session.execute(
         update(Page)
-        .where(*_still_held(held))
+        .where(Page.claimed_by == worker, Page.state == PageState.RUNNING)
         .values(state=PageState.QUEUED, claimed_by=None, started_at=None, attempt=Page.attempt - 1)
         .execution_options(synchronize_session=False)
     )
+
+
+def requeue_strays(session: Session, worker: str, at_work: Collection[str]) -> int:
+    """Requeues pages that `worker` claimed but does not work on; returns how many.
+
+    A connection lost at the commit of a claim leaves such a page: claimed in the database, unknown to the
+    claimant. Young claims are left alone, since the claimant may just be hearing of them.
+    """
+    strays = session.scalars(
+        update(Page)
+        .where(
+            Page.state == PageState.RUNNING,
+            Page.claimed_by == worker,
+            Page.id.not_in(at_work),
+            Page.started_at < now() - STRAY_AFTER,
+        )
+        .values(state=PageState.QUEUED, claimed_by=None, started_at=None)
+        .returning(Page.id)
+        .execution_options(synchronize_session=False)
+    )
+    return len(strays.all())
 
 
 def recover(session: Session) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import platform
 import secrets
+import time
 
 import structlog
 
@@ -18,7 +19,7 @@ from portal.errors import PortalError, Unavailable
 from portal.jobs import claims
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
-from portal.jobs.execution import execute, internal_failure, release, store
+from portal.jobs.execution import execute, internal_failure, settle
 from portal.jobs.fairness import FairQueue
 from portal.jobs.ownership import Ownership
 from portal.jobs.pace import PAGES_AHEAD
@@ -36,7 +37,7 @@ class Lane:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.slots = asyncio.Semaphore(engine.slots)
-        self.at_work: set[asyncio.Task[None]] = set()
+        self.at_work: dict[str, asyncio.Task[None]] = {}  # by page id
         self._tenants = FairQueue()
         self._jobs: dict[str, FairQueue] = {}
 
@@ -63,6 +64,7 @@ class Dispatcher:
         self._context = context
         self._ownership = Ownership(context.database)
         self._is_owner = False
+        self._next_stray_look = 0.0
         self._worker = f"{platform.node()[:40]}:{os.getpid()}:{secrets.token_hex(4)}"
 
     async def run(self) -> None:
@@ -80,14 +82,15 @@ class Dispatcher:
                     await self._round(lanes)
                     await listener.next(_LOOK_SECONDS)
         finally:
-            await _stop(lanes)
-            self._ownership.release()
+            await self._stop(lanes)
+            await asyncio.to_thread(self._ownership.release)
 
     async def _round(self, lanes: list[Lane]) -> None:
         try:
             if not await self._may_dispatch():
-                await _stop(lanes)
+                await self._stop(lanes)
                 return
+            await self._look_for_strays(lanes)
             for lane in lanes:
                 await self._fill(lane)
         except Unavailable as error:
@@ -111,23 +114,32 @@ class Dispatcher:
         log.info("dispatching", worker=self._worker, interrupted_pages=recovered, swept_documents=swept)
         return True
 
+    async def _look_for_strays(self, lanes: list[Lane]) -> None:
+        if time.monotonic() < self._next_stray_look:
+            return
+        self._next_stray_look = time.monotonic() + claims.STRAY_AFTER.total_seconds()
+        at_work = [page_id for lane in lanes for page_id in lane.at_work]
+        strays = await asyncio.to_thread(self._requeue_strays, at_work)
+        if strays:
+            log.warning("requeued pages that nobody worked on", pages=strays)
+
+    def _requeue_strays(self, at_work: list[str]) -> int:
+        with self._context.database.transaction() as session:
+            return claims.requeue_strays(session, self._worker, at_work)
+
     async def _fill(self, lane: Lane) -> None:
         while not lane.is_full and self._context.engines.is_ready(lane.engine):
             claim = await self._claim(lane)
             if claim is None:
                 return
-            task = asyncio.create_task(self._execute(lane, claim))
-            lane.at_work.add(task)
-            task.add_done_callback(lane.at_work.discard)
+            lane.at_work[claim.page_id] = asyncio.create_task(self._execute(lane, claim))
 
     async def _claim(self, lane: Lane) -> Claim | None:
         claiming = asyncio.create_task(asyncio.to_thread(self._claim_next, lane))
         try:
             return await asyncio.shield(claiming)
-        except asyncio.CancelledError:  # the thread goes on and may claim a page that nobody would read
-            claim = await claiming
-            if claim is not None:
-                await asyncio.to_thread(release, self._context, claim)
+        except asyncio.CancelledError:
+            await claiming  # the thread goes on: what it claims must be there when `_stop` releases
             raise
 
     def _claim_next(self, lane: Lane) -> Claim | None:
@@ -143,8 +155,27 @@ class Dispatcher:
             await execute(self._context, claim, lane.engine, lane.slots)
         except Exception:
             log.exception("page failed", page=claim.page_id, job=claim.ended.job_id)
-            await asyncio.to_thread(store, self._context, claim, internal_failure(claim))
+            await settle(self._context, claim, internal_failure(claim))
+        finally:
+            lane.at_work.pop(claim.page_id, None)
             self._context.notices.announce()
+
+    async def _stop(self, lanes: list[Lane]) -> None:
+        tasks = [task for lane in lanes for task in lane.at_work.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for lane in lanes:
+            lane.at_work.clear()
+        if tasks or self._is_owner:
+            await asyncio.to_thread(self._release_all)
+
+    def _release_all(self) -> None:
+        try:
+            with self._context.database.transaction() as session:
+                claims.release_all(session, self._worker)
+        except Unavailable as error:
+            log.warning("pages stay claimed until the next start", reason=error.message)
 
     def _recover(self) -> int:
         with self._context.database.transaction() as session:
@@ -164,10 +195,3 @@ class Dispatcher:
                 self._context.notices.announce()
                 log.info("engine ready", engine=engine.capability.name, slots=engine.slots)
                 return
-
-
-async def _stop(lanes: list[Lane]) -> None:
-    tasks = [task for lane in lanes for task in lane.at_work]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,7 +1,7 @@
 """Story 2: one claimed page is rasterized, read in its turn, stored and counted.
 
 Rasterizing may run one page ahead of the engine; recognition takes one of the engine's slots. Whatever
-happens to the page ends in exactly one stored outcome, or the page goes back to the queue.
+happens to the page ends in exactly one stored outcome, or the dispatcher puts it back into the queue.
 """
 
 from __future__ import annotations
@@ -29,16 +29,10 @@ _STORE_RETRY_SECONDS = 2.0
 
 
 async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
-    """Works the page off. Cancelling it gives the page back to the queue."""
+    """Works the page off. When it is cancelled the page stays claimed, for the dispatcher to release."""
     began = time.monotonic()
-    try:
-        ending = await _outcome(context, claim, engine, slots)
-        await _store(context, claim, ending)
-    except asyncio.CancelledError:
-        await asyncio.shield(asyncio.to_thread(release, context, claim))
-        raise
-    finally:
-        context.notices.announce()
+    ending = await _outcome(context, claim, engine, slots)
+    await settle(context, claim, ending)
     log.info(
         "page ended",
         job=claim.ended.job_id,
@@ -129,23 +123,16 @@ def _stored_words(words: str) -> str:
     return words.replace("\0", "").encode("utf-8", "replace").decode()[:500]
 
 
-async def _store(context: JobContext, claim: Claim, ending: Ending) -> None:
-    """Waits out a database that is away: a page that was read is not read again for it."""
+async def settle(context: JobContext, claim: Claim, ending: Ending) -> None:
+    """Stores the outcome; waits out a database that is away: a page that was read is not read again for it."""
     while True:
         try:
-            return await asyncio.to_thread(store, context, claim, ending)
+            return await asyncio.to_thread(_store, context, claim, ending)
         except Unavailable as error:
             log.warning("page outcome waits for the database", page=claim.page_id, reason=error.message)
             await asyncio.sleep(_STORE_RETRY_SECONDS)
 
 
-def store(context: JobContext, claim: Claim, ending: Ending) -> None:
-    """Stores the outcome in one transaction. Raises Unavailable when the database is away."""
+def _store(context: JobContext, claim: Claim, ending: Ending) -> None:
     with context.database.transaction() as session:
         claims.store(session, claim, ending)
-
-
-def release(context: JobContext, claim: Claim) -> None:
-    """Gives the page back to the queue. Raises Unavailable."""
-    with context.database.transaction() as session:
-        claims.release(session, claim)

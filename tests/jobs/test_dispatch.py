@@ -7,6 +7,7 @@ import asyncio
 from sqlalchemy import func, select, update
 
 from models import Job, Page, UsageEntry
+from models.base import now
 from portal.domain import JobState, PageState
 from portal.engine import fakes
 from portal.jobs import claims
@@ -77,6 +78,19 @@ def test_pages_go_back_to_the_queue_when_the_portal_stops(bench: Bench) -> None:
     bench.engine.is_held = False
     [job] = bench.run(job)
     assert job.state is JobState.SUCCEEDED
+
+
+def test_page_is_requeued_when_its_claim_was_never_heard_of(bench: Bench) -> None:
+    job = bench.submit(pages=2)
+    with bench.context.database.transaction() as session:
+        for _ in range(2):
+            claims.claim(session, "me", bench.alice.tenant_id, job.id)
+        session.execute(update(Page).values(started_at=now() - 2 * claims.STRAY_AFTER))
+        at_work = session.scalars(select(Page.id).where(Page.position == 1)).all()
+        assert claims.requeue_strays(session, "other", []) == 0
+        assert claims.requeue_strays(session, "me", at_work) == 1
+    job = get_job(bench.context, bench.alice.tenant_id, job.id)
+    assert [page.state for page in job.pages] == [PageState.RUNNING, PageState.QUEUED]
 
 
 def test_late_outcome_is_dropped_when_the_page_was_taken_over(bench: Bench) -> None:
