@@ -2,13 +2,15 @@
 
 Word recall: words of the truth that the output has too, over all of them (NFKC, casefold; for Chinese and Japanese
 pairs of neighbouring characters within a line). CER: Levenshtein distance without white space over the truth's
-length, in output order. Run by `python -m bench accuracy`; `--scans` names another folder with `truth` beside it.
+length, in output order; not for pages whose truth holds key lines only. Run by `python -m bench accuracy`; `--scans`
+names another folder with `truth` beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import multiprocessing
 import os
 import re
@@ -32,6 +34,7 @@ from portal.engine.embedded import EmbeddedEngine, default_workers
 
 _SCANS = Path(__file__).resolve().parents[2] / "shared" / "cases" / "scans"
 _CAPPED = ("da_1846_fraktur", "en_linn_2col", "en_linn_rot_p2", "en_linn_skew")
+_KEY_LINES_ONLY = ("en_doublecol", "en_lp_tiff_p1")
 _ACCENTED, _SPEED_PAGE = "syn_nordic_latin", "nl_invoice_coolblue"
 _PACKS = {"da": "dan", "de": "deu", "en": "eng", "fr": "fra", "nl": "nld", "syn": "swe+deu+fra+spa", "zh": "chi_sim"}
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
@@ -39,7 +42,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Score:
-    """How well one page was read. `tesseract` is (recall, CER, seconds) where it could be run."""
+    """How well one page was read. `cer` is NaN without a whole truth; `tesseract` is (recall, CER, seconds) if run."""
 
     name: str
     recall: float
@@ -164,7 +167,7 @@ def _score(name: str, page: PageText, truth: str, seconds: float, image: PageIma
     return Score(
         name=name,
         recall=word_recall(truth, page.text),
-        cer=character_error_rate(truth, page.text),
+        cer=_cer(name, truth, page.text),
         seconds=seconds,
         confidence=page.confidence,
         tesseract=_tesseract(name, image, truth),
@@ -183,7 +186,11 @@ def _tesseract(name: str, image: PageImage, truth: str) -> tuple[float, float, f
     command = [program, str(image.path), "-", "-l", "+".join(packs), "--psm", "1" if "osd" in there else "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - began
-    return word_recall(truth, done.stdout), character_error_rate(truth, done.stdout), seconds
+    return word_recall(truth, done.stdout), _cer(name, truth, done.stdout), seconds
+
+
+def _cer(name: str, truth: str, output: str) -> float:
+    return math.nan if name in _KEY_LINES_ONLY else character_error_rate(truth, output)
 
 
 def _print_scores(scores: Sequence[Score]) -> None:
@@ -200,11 +207,16 @@ def _print_scores(scores: Sequence[Score]) -> None:
 
 
 def _print_mean(title: str, scores: Sequence[Score]) -> None:
-    recall, cer = mean(score.recall for score in scores), mean(score.cer for score in scores)
-    seconds = mean(score.seconds for score in scores)
+    own = _means([(score.recall, score.cer, score.seconds) for score in scores])
     beside = [score.tesseract for score in scores if score.tesseract]
-    shown = "   Tesseract {:.3f} {:.3f} {:.2f} s".format(*map(mean, zip(*beside, strict=True))) if beside else ""
-    print(f"{title:26} {recall:.3f} {cer:6.3f} {seconds:8.2f}{shown}")
+    shown = f"   Tesseract {_means(beside)}" if beside else ""
+    print(f"{title:26} {own}{shown}")
+
+
+def _means(rows: Sequence[tuple[float, float, float]]) -> str:
+    columns = [[value for value in column if not math.isnan(value)] for column in zip(*rows, strict=True)]
+    recall, cer, seconds = (mean(column) if column else math.nan for column in columns)
+    return f"recall {recall:.3f}, CER {cer:.3f}, {seconds:.2f} s"
 
 
 def _truth_path(scan: Path) -> Path:
