@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -156,8 +156,6 @@ def build_app(services: Services) -> ASGIApp:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before the import: it looks up outside hosts otherwise
     os.environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(10**9)  # it would sum up its events with pandas after each
     os.environ["GRADIO_TEMP_DIR"] = str(upload_dir)
-    from functools import partial
-
     import gradio as gr
     from fastapi import FastAPI
     from fastapi.staticfiles import StaticFiles
@@ -200,6 +198,7 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
     @asynccontextmanager
     async def lifespan(_http: FastAPI) -> AsyncIterator[None]:
         dispatching = asyncio.create_task(Dispatcher(services.jobs).run())
+        dispatching.add_done_callback(partial(_report_death, services))
         try:
             yield
         finally:
@@ -211,6 +210,17 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
             services.database.dispose()
 
     return lifespan
+
+
+def _report_death(services: Services, dispatching: asyncio.Task[None]) -> None:
+    """A dispatcher that ends before the portal does is a fault that /readyz must show."""
+    if dispatching.cancelled():
+        return
+    import structlog
+
+    structlog.get_logger().critical("the dispatcher ended; restart the portal", exc_info=dispatching.exception())
+    for engine in services.jobs.engines.all:
+        services.jobs.engines.mark(engine, "the dispatcher ended; restart the portal.")
 
 
 def _engines(settings: Settings) -> list[Engine]:

@@ -122,18 +122,6 @@ class Inspection:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A validated upload in the tenant's storage."""
-
-    id: str
-    tenant_id: str
-    file_name: str
-    media_type: str
-    byte_size: int
-    page_count: int
-
-
-@dataclass(frozen=True, slots=True)
 class PageImage:
     """One rasterized page: an 8-bit RGB PNG made by our own sandbox, so trusted bytes.
 

@@ -42,7 +42,7 @@ def test_finished_pages_survive_when_the_portal_is_killed_in_mid_document(tmp_pa
     portal = start_portal(tmp_path / "data", PORTAL_EMBEDDED_WORKERS="1")
     headers = _key(portal, "acme")
     job = httpx.post(
-        f"{portal.url}/v1/jobs", headers=headers, files={"files": ("scan.tiff", _document(tmp_path, 4))}, timeout=60
+        f"{portal.url}/v1/jobs", headers=headers, files={"files": ("scan.tiff", _document(tmp_path, 8))}, timeout=60
     ).json()
     _wait_for_pages(portal, headers, job["id"], done=1)
     children = psutil.Process(portal.process.pid).children(recursive=True)
@@ -52,17 +52,17 @@ def test_finished_pages_survive_when_the_portal_is_killed_in_mid_document(tmp_pa
 
     database = Database(f"sqlite:///{portal.data_dir / 'portal.db'}")
     before = _finished(database)
-    assert 1 <= len(before) < 4
+    assert 1 <= len(before) < 8
 
     portal = start_portal(tmp_path / "data", PORTAL_EMBEDDED_WORKERS="1")
     after = httpx.get(f"{portal.url}/v1/jobs/{job['id']}?wait=60", headers=headers, timeout=90).json()
     assert after["state"] == "succeeded"
     text = httpx.get(f"{portal.url}/v1/jobs/{job['id']}/result?format=txt", headers=headers).text
-    assert text.count("\f") == 3
+    assert text.count("\f") == 7
     after_restart = _finished(database)
     assert {page: after_restart[page] for page in before} == before, "finished pages are not read again"
     with database.reading() as session:
-        assert session.scalar(select(func.sum(UsageEntry.pages))) == 4
+        assert session.scalar(select(func.sum(UsageEntry.pages))) == 8
     database.dispose()
     stop_portal(portal)
 

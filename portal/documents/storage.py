@@ -70,21 +70,25 @@ class Storage:
                 folder.rename(doomed)
             _remove(doomed)
 
-    def sweep(self, is_known: Callable[[str, str], bool], *, older_than_seconds: float) -> int:
+    def sweep(self, known: Callable[[str, list[str]], set[str]], *, older_than_seconds: float) -> int:
         """Removes folders of documents that nobody knows, and half-written files that a dead process left.
 
-        `is_known(tenant_id, document_id)` says whether the document has a row. Younger ones are left alone: their
-        row may be on its way. Gives the number of documents removed.
+        `known(tenant_id, document_ids)` gives those that have a row. Younger ones are left alone: their row may be
+        on its way. Gives the number of documents removed.
         """
         swept = 0
-        for folder in self._root.glob("*/documents/*"):
-            if time.time() - folder.stat().st_mtime < older_than_seconds:
-                continue
-            if folder.name.startswith(".") or not is_known(folder.parent.parent.name, folder.name):
-                _remove(folder)
-                swept += 1
-            for part in folder.rglob(".*.part"):
-                part.unlink(missing_ok=True)
+        oldest = time.time() - older_than_seconds
+        for tenant in sorted(self._root.glob("*/documents")):
+            old = [folder for folder in tenant.iterdir() if _is_older(folder, oldest)]
+            names = [folder.name for folder in old if not folder.name.startswith(".")]
+            rows = known(tenant.parent.name, names)
+            for folder in old:
+                if folder.name not in rows:
+                    _remove(folder)
+                    swept += 1
+            for part in tenant.glob("*/**/.*.part"):
+                if _is_older(part, oldest):
+                    part.unlink(missing_ok=True)
         return swept
 
     def check(self) -> None:
@@ -148,6 +152,12 @@ def _make_folders(folder: Path) -> None:
     if not folder.is_dir():
         _make_folders(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _is_older(path: Path, moment: float) -> bool:
+    with suppress(FileNotFoundError):  # deleted since it was listed
+        return path.stat().st_mtime < moment
+    return False
 
 
 def _remove(folder: Path) -> None:

@@ -62,8 +62,8 @@ class FakeEngine:
     """Plays `script` for each page: its nth call takes the nth step, and the last step repeats.
 
     `scripts` overrides it for single pages, by the image's path. `calls` counts calls by path, `most_at_once`
-    the calls that ran at the same time, `order` the paths in the order they began. While `is_held` is set,
-    calls wait before their step.
+    the calls that ran at the same time, `calls_now` those under way, `order` the paths in the order they began.
+    While `is_held` is set, calls wait before their step.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class FakeEngine:
         self.is_held = False
         self.is_started = False
         self.is_closed = False
-        self._at_once = 0
+        self.calls_now = 0
 
     async def start(self) -> None:
         """Notes that it was started."""
@@ -93,13 +93,13 @@ class FakeEngine:
         """Plays the next step of the page. Raises what the step says, or TaskUnavailable by the capability."""
         if prompt.task not in self.capability.tasks:
             raise TaskUnavailable(self.capability.unavailable.get(prompt.task, "Not offered."))
-        step = self._next_step(image.path)
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
+        step = self._next_step(unclaimed(image.path))
+        self.calls_now += 1
+        self.most_at_once = max(self.most_at_once, self.calls_now)
         try:
             await self._wait(step.seconds)
         finally:
-            self._at_once -= 1
+            self.calls_now -= 1
         if step.error is not None:
             raise step.error
         return written(step.text, width_px=image.width_px, height_px=image.height_px)
@@ -121,6 +121,11 @@ class FakeEngine:
         if self.is_closed:
             raise EngineError("The engine was closed.", is_permanent=False)
         await asyncio.sleep(seconds)
+
+
+def unclaimed(path: Path) -> Path:
+    """`0002.1f3a.png`, the scratch image of one claim, as `0002.png`, which names the page."""
+    return path.with_name(path.name.partition(".")[0] + path.suffix)
 
 
 def fake_capability(name: str = "fake") -> EngineCapability:

@@ -7,7 +7,8 @@ The job's row is always locked before its pages: two orders would deadlock on Po
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import secrets
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -26,9 +27,9 @@ STRAY_AFTER = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class Claim:
-    """One page that this process works on now. `worker` is the claimant's name."""
+    """One page that a process works on now. `token` names this claim: `<worker>/<random>`, never used again."""
 
-    worker: str
+    token: str
     page_id: str
     attempt: int
     number: int
@@ -72,6 +73,7 @@ def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
 
 def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim | None:
     """Takes the job's next queued page for `worker`; None when there is none any more."""
+    token = f"{worker}/{secrets.token_hex(4)}"
     job = locked_job(session, tenant_id, job_id)
     first = (
         select(Page.id)
@@ -82,7 +84,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
     page = session.execute(
         update(Page)
         .where(Page.id == first.scalar_subquery(), Page.state == PageState.QUEUED)
-        .values(state=PageState.RUNNING, claimed_by=worker, attempt=Page.attempt + 1, started_at=now())
+        .values(state=PageState.RUNNING, claimed_by=token, attempt=Page.attempt + 1, started_at=now())
         .returning(Page.id, Page.attempt, Page.number, Page.document_id)
         .execution_options(synchronize_session=False)
     ).one_or_none()
@@ -93,7 +95,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
     own_document = (DocumentRow.tenant_id == tenant_id, DocumentRow.id == page.document_id)
     document = session.scalars(select(DocumentRow).where(*own_document)).one()
     return Claim(
-        worker=worker,
+        token=token,
         page_id=page.id,
         attempt=page.attempt,
         number=page.number,
@@ -144,54 +146,72 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     return True
 
 
+def release(session: Session, held: Claim) -> None:
+    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame."""
+    for page in _running(session, *_still_held(held)):
+        _requeue(page, is_counted=False)
+
+
 def release_all(session: Session, worker: str) -> None:
-    """Gives the worker's unfinished pages back to the queue, this attempt uncounted: it stops in good order."""
-    session.execute(
-        update(Page)
-        .where(Page.claimed_by == worker, Page.state == PageState.RUNNING)
-        .values(state=PageState.QUEUED, claimed_by=None, started_at=None, attempt=Page.attempt - 1)
-        .execution_options(synchronize_session=False)
-    )
+    """Gives all unfinished pages of the worker back, their attempts uncounted: it stops in good order."""
+    for page in _running(session, _claimed_by(worker)):
+        _requeue(page, is_counted=False)
 
 
-def requeue_strays(session: Session, worker: str, at_work: Collection[str]) -> int:
-    """Requeues pages that `worker` claimed but does not work on; returns how many.
+def lost(session: Session, tokens: Collection[str]) -> set[str]:
+    """Those of the claims whose page is not theirs any more: cancelled, deleted or taken over."""
+    held = session.scalars(select(Page.claimed_by).where(Page.state == PageState.RUNNING, Page.claimed_by.in_(tokens)))
+    return set(tokens) - set(held)
+
+
+def requeue_strays(session: Session, worker: str, tokens: Collection[str]) -> int:
+    """Requeues pages that `worker` claimed but does not work on, `tokens` being its claims; returns how many.
 
     A connection lost at the commit of a claim leaves such a page: claimed in the database, unknown to the
     claimant. Young claims are left alone, since the claimant may just be hearing of them.
     """
-    strays = session.scalars(
-        update(Page)
-        .where(
-            Page.state == PageState.RUNNING,
-            Page.claimed_by == worker,
-            Page.id.not_in(at_work),
-            Page.started_at < now() - STRAY_AFTER,
-        )
-        .values(state=PageState.QUEUED, claimed_by=None, started_at=None)
-        .returning(Page.id)
-        .execution_options(synchronize_session=False)
-    )
-    return len(strays.all())
+    old = Page.started_at < now() - STRAY_AFTER
+    strays = _running(session, _claimed_by(worker), Page.claimed_by.not_in(tokens), old)
+    for page in strays:
+        _requeue_or_fail(session, page)
+    return len(strays)
 
 
 def recover(session: Session) -> int:
     """Requeues every page left running by a process that died; returns how many.
 
-    Called only by the one process that may dispatch. A page that was claimed MAX_CLAIMS times and never
-    finished is failed instead: it may be what kills the process.
+    Called only by the one process that may dispatch, and that works on none.
     """
-    running = select(Page.job_id).where(Page.state == PageState.RUNNING)
-    session.execute(select(Job.id).where(Job.id.in_(running)).order_by(Job.id).with_for_update()).all()
-    orphans = session.scalars(select(Page).where(Page.state == PageState.RUNNING)).all()
+    orphans = _running(session)
     for page in orphans:
-        page.claimed_by = None
-        if page.attempt < MAX_CLAIMS:
-            page.state = PageState.QUEUED
-            page.started_at = None
-            continue
-        _fail_interrupted(session, page)
+        _requeue_or_fail(session, page)
     return len(orphans)
+
+
+def _running(session: Session, *conditions: ColumnElement[bool]) -> Sequence[Page]:
+    """Running pages of any tenant, their jobs locked before them, in one order for all processes."""
+    found = (Page.state == PageState.RUNNING, *conditions)
+    jobs = select(Job.id).where(Job.id.in_(select(Page.job_id).where(*found))).order_by(Job.id)
+    session.execute(jobs.with_for_update()).all()
+    return session.scalars(select(Page).where(*found).with_for_update()).all()
+
+
+def _claimed_by(worker: str) -> ColumnElement[bool]:
+    return Page.claimed_by.startswith(f"{worker}/", autoescape=True)
+
+
+def _requeue(page: Page, *, is_counted: bool) -> None:
+    page.state, page.claimed_by, page.started_at = PageState.QUEUED, None, None
+    if not is_counted:
+        page.attempt -= 1
+
+
+def _requeue_or_fail(session: Session, page: Page) -> None:
+    """A page that was claimed MAX_CLAIMS times and never ended is failed: it may be what kills the process."""
+    if page.attempt < MAX_CLAIMS:
+        _requeue(page, is_counted=True)
+    else:
+        _fail_interrupted(session, page)
 
 
 def close_when_done(session: Session, job: Job) -> None:
@@ -236,14 +256,14 @@ def _still_held(held: Claim) -> tuple[ColumnElement[bool], ...]:
     return (
         Page.id == held.page_id,
         Page.tenant_id == held.tenant_id,
-        Page.claimed_by == held.worker,
+        Page.claimed_by == held.token,
         Page.state == PageState.RUNNING,
     )
 
 
 def _fail_interrupted(session: Session, page: Page) -> None:
     job = session.get_one(Job, page.job_id)
-    page.state = PageState.FAILED
+    page.state, page.claimed_by = PageState.FAILED, None
     page.finished_at = now()
     page.error_code = "interrupted"
     page.error_message = f"The portal stopped {page.attempt} times while it read this page."

@@ -11,6 +11,7 @@ import os
 import platform
 import secrets
 import time
+from contextlib import suppress
 
 import structlog
 
@@ -29,6 +30,8 @@ log = structlog.get_logger()
 
 _LOOK_SECONDS = 1.0
 _ENGINE_RETRY_SECONDS = 10.0
+_PAUSE_SECONDS = 5.0
+_SWEEP_SECONDS = 3600.0
 
 
 class Lane:
@@ -37,14 +40,15 @@ class Lane:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.slots = asyncio.Semaphore(engine.slots)
-        self.at_work: dict[str, asyncio.Task[None]] = {}  # by page id
+        self.at_work: dict[str, asyncio.Task[None]] = {}  # by claim token
+        self.paused_until = 0.0  # of time.monotonic: storage was away
         self._tenants = FairQueue()
         self._jobs: dict[str, FairQueue] = {}
 
     @property
     def is_full(self) -> bool:
-        """True when as many pages are under way as may be."""
-        return len(self.at_work) >= self.engine.slots + PAGES_AHEAD
+        """True when no further page may be begun now."""
+        return len(self.at_work) >= self.engine.slots + PAGES_AHEAD or time.monotonic() < self.paused_until
 
     def choose(self, waiting: dict[str, dict[str, int]]) -> tuple[str, str]:
         """(tenant, job) whose page is next, counted as served; `waiting` as `claims.waiting` gives it."""
@@ -73,6 +77,7 @@ class Dispatcher:
         async with asyncio.TaskGroup() as group:
             for lane in lanes:
                 group.create_task(self._start_engine(lane.engine))
+            group.create_task(self._sweep())
             group.create_task(self._dispatch(lanes))
 
     async def _dispatch(self, lanes: list[Lane]) -> None:
@@ -87,10 +92,9 @@ class Dispatcher:
 
     async def _round(self, lanes: list[Lane]) -> None:
         try:
-            if not await self._may_dispatch():
-                await self._stop(lanes)
+            if not await self._may_dispatch(lanes):
                 return
-            await self._look_for_strays(lanes)
+            await self._drop_lost(lanes)
             for lane in lanes:
                 await self._fill(lane)
         except Unavailable as error:
@@ -98,48 +102,63 @@ class Dispatcher:
         except Exception:
             log.exception("dispatch failed; trying again")
 
-    async def _may_dispatch(self) -> bool:
+    async def _may_dispatch(self, lanes: list[Lane]) -> bool:
         if self._is_owner and await asyncio.to_thread(self._ownership.is_held):
             return True
-        self._is_owner = False
-        if not await asyncio.to_thread(self._ownership.take):
+        if self._is_owner:
+            log.warning("lost the right to dispatch; standing by")
+            self._is_owner = False
+        await self._stop(lanes)  # before taking it again: what is at work would pass for an orphan
+        self._is_owner = await asyncio.to_thread(self._take_over)
+        return self._is_owner
+
+    def _take_over(self) -> bool:
+        if not self._ownership.take():
             return False
         try:
-            recovered = await asyncio.to_thread(self._recover)
-        except PortalError:
+            with self._context.database.transaction() as session:
+                recovered = claims.recover(session)
+        except BaseException:
             self._ownership.release()
             raise
-        self._is_owner = True
-        swept = await asyncio.to_thread(sweep_blobs, self._context)
-        log.info("dispatching", worker=self._worker, interrupted_pages=recovered, swept_documents=swept)
+        log.info("dispatching", worker=self._worker, interrupted_pages=recovered)
         return True
 
-    async def _look_for_strays(self, lanes: list[Lane]) -> None:
-        if time.monotonic() < self._next_stray_look:
+    async def _drop_lost(self, lanes: list[Lane]) -> None:
+        """Stops work on pages that were cancelled, deleted or taken over; looks for strays now and then."""
+        at_work = {token: task for lane in lanes for token, task in lane.at_work.items()}
+        is_stray_look = time.monotonic() >= self._next_stray_look
+        if not at_work and not is_stray_look:
             return
-        self._next_stray_look = time.monotonic() + claims.STRAY_AFTER.total_seconds()
-        at_work = [page_id for lane in lanes for page_id in lane.at_work]
-        strays = await asyncio.to_thread(self._requeue_strays, at_work)
-        if strays:
-            log.warning("requeued pages that nobody worked on", pages=strays)
+        if is_stray_look:
+            self._next_stray_look = time.monotonic() + claims.STRAY_AFTER.total_seconds()
+        for token in await asyncio.to_thread(self._look_at_claims, list(at_work), is_stray_look):
+            at_work[token].cancel()
 
-    def _requeue_strays(self, at_work: list[str]) -> int:
-        with self._context.database.transaction() as session:
-            return claims.requeue_strays(session, self._worker, at_work)
+    def _look_at_claims(self, tokens: list[str], is_stray_look: bool) -> set[str]:
+        with self._context.database.reading() as session:
+            lost = claims.lost(session, tokens)
+        if is_stray_look:
+            with self._context.database.transaction() as session:
+                strays = claims.requeue_strays(session, self._worker, tokens)
+            if strays:
+                log.warning("requeued pages that nobody worked on", pages=strays)
+        return lost
 
     async def _fill(self, lane: Lane) -> None:
         while not lane.is_full and self._context.engines.is_ready(lane.engine):
             claim = await self._claim(lane)
             if claim is None:
                 return
-            lane.at_work[claim.page_id] = asyncio.create_task(self._execute(lane, claim))
+            lane.at_work[claim.token] = asyncio.create_task(self._execute(lane, claim))
 
     async def _claim(self, lane: Lane) -> Claim | None:
         claiming = asyncio.create_task(asyncio.to_thread(self._claim_next, lane))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            await claiming  # the thread goes on: what it claims must be there when `_stop` releases
+            with suppress(Exception):  # the thread goes on: what it claims must be there when `_stop` releases
+                await claiming
             raise
 
     def _claim_next(self, lane: Lane) -> Claim | None:
@@ -153,12 +172,16 @@ class Dispatcher:
     async def _execute(self, lane: Lane, claim: Claim) -> None:
         try:
             await execute(self._context, claim, lane.engine, lane.slots)
+        except Unavailable as error:
+            log.warning("page waits", page=claim.page_id, reason=error.message)
+            lane.paused_until = time.monotonic() + _PAUSE_SECONDS
+            await asyncio.to_thread(self._release, claim)
         except Exception:
             log.exception("page failed", page=claim.page_id, job=claim.ended.job_id)
             await settle(self._context, claim, internal_failure(claim))
         finally:
-            lane.at_work.pop(claim.page_id, None)
-            self._context.notices.announce()
+            lane.at_work.pop(claim.token, None)
+            self._context.notices.announce(claim.ended.job_id)
 
     async def _stop(self, lanes: list[Lane]) -> None:
         tasks = [task for lane in lanes for task in lane.at_work.values()]
@@ -170,6 +193,13 @@ class Dispatcher:
         if tasks or self._is_owner:
             await asyncio.to_thread(self._release_all)
 
+    def _release(self, claim: Claim) -> None:
+        try:
+            with self._context.database.transaction() as session:
+                claims.release(session, claim)
+        except Unavailable as error:
+            log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
+
     def _release_all(self) -> None:
         try:
             with self._context.database.transaction() as session:
@@ -177,9 +207,16 @@ class Dispatcher:
         except Unavailable as error:
             log.warning("pages stay claimed until the next start", reason=error.message)
 
-    def _recover(self) -> int:
-        with self._context.database.transaction() as session:
-            return claims.recover(session)
+    async def _sweep(self) -> None:
+        while True:
+            if self._is_owner:
+                try:
+                    swept = await asyncio.to_thread(sweep_blobs, self._context)
+                except (Unavailable, OSError) as error:
+                    log.warning("did not sweep", reason=type(error).__name__)
+                else:
+                    log.info("swept", documents=swept)
+            await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
 
     async def _start_engine(self, engine: Engine) -> None:
         while True:
@@ -192,6 +229,5 @@ class Dispatcher:
                 await asyncio.sleep(_ENGINE_RETRY_SECONDS)
             else:
                 self._context.engines.mark(engine, None)
-                self._context.notices.announce()
                 log.info("engine ready", engine=engine.capability.name, slots=engine.slots)
                 return

@@ -14,6 +14,7 @@ from portal.errors import Conflict, Forbidden, NotFound
 from portal.jobs import claims
 from portal.jobs.context import JobContext
 from portal.jobs.queries import JobView, get_job
+from portal.jobs.sweep import discard_blobs
 
 
 def cancel(context: JobContext, principal: Principal, job_id: str) -> JobView:
@@ -32,7 +33,7 @@ def cancel(context: JobContext, principal: Principal, job_id: str) -> JobView:
             raise Conflict(
                 f"The job has already {job.state}.", remedy="Nothing is left to cancel; fetch or delete its result."
             )
-    context.notices.announce()
+    context.notices.announce(job_id)
     return get_job(context, principal.tenant_id, job_id)
 
 
@@ -49,8 +50,8 @@ def delete(context: JobContext, principal: Principal, job_id: str) -> None:
         _record(session, principal, "job.deleted", job)
         documents = _delete_rows(session, job)
     for document_id in documents:
-        context.storage.delete_document(principal.tenant_id, document_id)
-    context.notices.announce()
+        discard_blobs(context, principal.tenant_id, document_id)
+    context.notices.announce(job_id)
 
 
 def _require_ocr(principal: Principal) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import structlog
 
@@ -29,7 +30,11 @@ _STORE_RETRY_SECONDS = 2.0
 
 
 async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
-    """Works the page off. When it is cancelled the page stays claimed, for the dispatcher to release."""
+    """Works the page off.
+
+    Raises Unavailable when storage or sandbox are away: the page is not to blame and stays claimed, for the
+    dispatcher to release, as it does when it is cancelled.
+    """
     began = time.monotonic()
     ending = await _outcome(context, claim, engine, slots)
     await settle(context, claim, ending)
@@ -53,24 +58,35 @@ def internal_failure(claim: Claim) -> Ending:
 
 async def _outcome(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> Ending:
     place = (claim.tenant_id, claim.document_id, claim.number)
-    scratch = context.storage.page_image_path(*place)
+    # One scratch file a claim: a process that lost its claim must not remove its successor's.
+    scratch = context.storage.page_image_path(*place).with_suffix(f".{claim.token.rpartition('/')[2]}.png")
     try:
         image = await asyncio.to_thread(_rasterize, context, claim, scratch)
-    except (DocumentRefused, Unavailable) as error:
-        return _failed(error, claim.attempt)
-    try:
         async with slots:
             reading, attempt = await _read(engine, image, claim, context.settings.engine.page_seconds)
         rotation = reading.rotation_degrees if isinstance(reading, PageText) else 0
         await asyncio.to_thread(_keep_view, image, rotation, context.storage.page_view_path(*place))
+    except DocumentRefused as error:
+        return _failed(error, claim.attempt)
     finally:
-        scratch.unlink(missing_ok=True)
+        await asyncio.to_thread(scratch.unlink, missing_ok=True)
     return _read_ending(reading, attempt) if isinstance(reading, PageText) else _failed(reading, attempt)
 
 
 def _rasterize(context: JobContext, claim: Claim, scratch: Path) -> PageImage:
     source = context.storage.source_path(claim.tenant_id, claim.document_id)
+    if not source.is_file():
+        _refuse_missing(source)
     return rasterize(context.sandbox, source, claim.media_type, claim.number, scratch)
+
+
+def _refuse_missing(source: Path) -> NoReturn:
+    """Tells a document that is gone from a data folder that is away: only the former is the page's failure."""
+    if not source.parent.parent.is_dir():
+        raise Unavailable("The portal's storage is away.", code="storage_unavailable")
+    raise DocumentRefused(
+        "The document's file is gone from the portal's storage.", code="file_missing", remedy="Upload it again."
+    )
 
 
 def _keep_view(image: PageImage, rotation_degrees: int, target: Path) -> None:
@@ -85,7 +101,7 @@ async def _read(
 ) -> tuple[PageText | EngineError, int]:
     """Calls the engine, again where it may help, within the page's deadline; also gives the attempts so far."""
     error = EngineError(
-        f"The engine did not answer within {page_seconds} seconds.", is_permanent=True, code="engine_timeout"
+        f"The engine did not answer within {page_seconds} seconds.", is_permanent=True, code="page_timeout"
     )
     attempt = claim.attempt
     try:

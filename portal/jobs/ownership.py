@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from portal.db import Database
 from portal.errors import Unavailable
@@ -31,6 +31,8 @@ class Ownership:
 
     def take(self) -> bool:
         """True when this process holds the right now. Raises Unavailable when the database is away."""
+        if self.is_held():
+            return True
         return self._take_file() if self._database.is_sqlite else self._take_connection()
 
     def is_held(self) -> bool:
@@ -39,8 +41,8 @@ class Ownership:
             return self._file is not None
         try:
             self._connection.execute(text("SELECT 1"))
-        except DBAPIError:
-            self.release()
+        except SQLAlchemyError:
+            self._drop_connection()
             return False
         return True
 
@@ -50,10 +52,9 @@ class Ownership:
             self._file.close()
             self._file = None
         if self._connection is not None:
-            with suppress(DBAPIError):  # a lost connection has lost the lock too
+            with suppress(SQLAlchemyError):  # a lost connection has lost the lock too
                 self._connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOCK_KEY})
-            self._connection.close()
-            self._connection = None
+            self._drop_connection()
 
     def _take_file(self) -> bool:
         path = Path(f"{self._database.engine.url.database}.dispatch")
@@ -69,12 +70,19 @@ class Ownership:
 
     def _take_connection(self) -> bool:
         try:
-            connection = self._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            taken = connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY})
-        except DBAPIError as error:
+            self._connection = self._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            taken = bool(self._connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY}))
+        except SQLAlchemyError as error:
+            self._drop_connection()
             raise Unavailable("The database does not answer.") from error
         if not taken:
-            connection.close()
-            return False
-        self._connection = connection
-        return True
+            self._connection.close()
+            self._connection = None
+        return taken
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            with suppress(SQLAlchemyError):
+                self._connection.invalidate()  # never back into the pool: it may carry the lock
+                self._connection.close()
+            self._connection = None

@@ -194,7 +194,7 @@ def job_header(job: JobView) -> dict[str, Any]:
 async def wait(context: JobContext, tenant_id: str, job_id: str, seconds: float) -> JobView:
     """The job once it is over, or as it is after `seconds`. Raises NotFound."""
     deadline = time.monotonic() + seconds
-    with context.notices.listening() as listener:
+    with context.notices.listening(job_id) as listener:
         while True:
             is_over = await anyio.to_thread.run_sync(_is_over, context, tenant_id, job_id)
             left = deadline - time.monotonic()

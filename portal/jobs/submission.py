@@ -15,13 +15,17 @@ from sqlalchemy.orm import Session
 from models import DocumentRow, Job, Page
 from models.base import new_id
 from portal import audit
+from portal.db import lock_across_processes
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Busy, Forbidden, InvalidRequest
+from portal.errors import Busy, Forbidden, InvalidRequest, Unavailable
 from portal.jobs import pace
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
+from portal.jobs.sweep import discard_blobs
+
+_BACKLOG_KEY = 0x0C2BAC10  # any fixed number other than the schema's and the dispatcher's
 
 
 @dataclass(frozen=True)
@@ -48,15 +52,17 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     """
     engine = _check_order(context, principal, uploads, order)
     _refuse_when_full(context, engine, pages=len(uploads))
-    admitted = [admit(upload, context.sandbox, context.settings.intake) for upload in uploads]
+    owner, limits = principal.tenant_id, context.settings.intake
+    admitted = [admit(upload, context.sandbox, limits, owner=owner) for upload in uploads]
     chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
     with (
         _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
         context.database.transaction() as session,
     ):
+        lock_across_processes(session, _BACKLOG_KEY)
         _refuse_backlog(session, context, engine, pages=sum(len(pages) for pages in chosen))
         job = _insert(session, principal, documents, order, engine)
-    context.notices.announce()
+    context.notices.announce(job.id)
     return get_job(context, principal.tenant_id, job.id)
 
 
@@ -100,18 +106,28 @@ def _stored(
     uploads: Sequence[Upload],
     admitted: Iterator[tuple[Admitted, tuple[int, ...]]],
 ) -> Iterator[list[_Stored]]:
-    """Blobs first, rows after: a blob without a row is swept at the next start, a row without a blob is a loss."""
+    """Blobs first, rows after: a blob without a row is swept later, a row without a blob is a loss."""
     documents: list[_Stored] = []
     try:
         for upload, (file, page_numbers) in zip(uploads, admitted, strict=True):
             document_id = new_id("doc")
             documents.append(_Stored(document_id, file, page_numbers))
             context.storage.store(principal.tenant_id, document_id, upload.path)
-        yield documents
     except BaseException:
-        for document in documents:
-            context.storage.delete_document(principal.tenant_id, document.document_id)
+        _discard(context, principal, documents)
         raise
+    try:
+        yield documents
+    except Unavailable:
+        raise  # lost in mid-commit, perhaps: whether there are rows is for the sweep to see
+    except BaseException:
+        _discard(context, principal, documents)
+        raise
+
+
+def _discard(context: JobContext, principal: Principal, documents: Sequence[_Stored]) -> None:
+    for document in documents:
+        discard_blobs(context, principal.tenant_id, document.document_id)
 
 
 def _refuse_when_full(context: JobContext, engine: Engine, *, pages: int) -> None:

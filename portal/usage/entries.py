@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models import UsageEntry
@@ -45,13 +43,3 @@ def record_page(session: Session, page: EndedPage, outcome: Outcome) -> None:
             pages=1 if outcome == "read" else 0,
         )
     )
-
-
-def pages_used(session: Session, tenant_id: str, *, since: datetime) -> int:
-    """Number of charged pages of the tenant since a moment."""
-    used = session.scalar(
-        select(func.coalesce(func.sum(UsageEntry.pages), 0)).where(
-            UsageEntry.tenant_id == tenant_id, UsageEntry.created_at >= since
-        )
-    )
-    return int(used or 0)

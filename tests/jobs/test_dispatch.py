@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from sqlalchemy import func, select, update
+import pytest
+from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import Session
 
 from models import Job, Page, UsageEntry
 from models.base import now
+from portal.db import Database
 from portal.domain import JobState, PageState
 from portal.engine import fakes
 from portal.jobs import claims
+from portal.jobs.dispatch import Dispatcher
+from portal.jobs.notices import Notices
 from portal.jobs.ownership import Ownership
 from portal.jobs.queries import get_job, wait
 from tests.jobs.conftest import Bench, dispatching
@@ -81,16 +86,17 @@ def test_pages_go_back_to_the_queue_when_the_portal_stops(bench: Bench) -> None:
 
 
 def test_page_is_requeued_when_its_claim_was_never_heard_of(bench: Bench) -> None:
-    job = bench.submit(pages=2)
+    job = bench.submit(pages=3)
     with bench.context.database.transaction() as session:
-        for _ in range(2):
-            claims.claim(session, "me", bench.alice.tenant_id, job.id)
+        known, _, worn = [claims.claim(session, "me:1", bench.alice.tenant_id, job.id) for _ in range(3)]
+        assert known is not None
+        assert worn is not None
         session.execute(update(Page).values(started_at=now() - 2 * claims.STRAY_AFTER))
-        at_work = session.scalars(select(Page.id).where(Page.position == 1)).all()
-        assert claims.requeue_strays(session, "other", []) == 0
-        assert claims.requeue_strays(session, "me", at_work) == 1
+        session.execute(update(Page).where(Page.id == worn.page_id).values(attempt=claims.MAX_CLAIMS))
+        assert claims.requeue_strays(session, "me:10", []) == 0
+        assert claims.requeue_strays(session, "me:1", [known.token]) == 2
     job = get_job(bench.context, bench.alice.tenant_id, job.id)
-    assert [page.state for page in job.pages] == [PageState.RUNNING, PageState.QUEUED]
+    assert [page.state for page in job.pages] == [PageState.RUNNING, PageState.QUEUED, PageState.FAILED]
 
 
 def test_late_outcome_is_dropped_when_the_page_was_taken_over(bench: Bench) -> None:
@@ -114,6 +120,85 @@ def test_engine_is_never_asked_for_more_than_its_slots(sqlite_bench: Bench) -> N
     assert sqlite_bench.engine.most_at_once == 2
 
 
+def test_page_is_read_once_when_the_right_to_dispatch_is_lost_in_mid_page(bench: Bench) -> None:
+    bench.engine.is_held = True
+    job = bench.submit(pages=2)
+
+    async def losing() -> None:
+        dispatcher = Dispatcher(bench.context)
+        task = asyncio.create_task(dispatcher.run())
+        while not bench.engine.order:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(_lose_ownership, bench.context.database, dispatcher)
+        while len(bench.engine.order) < 2:
+            await asyncio.sleep(0.01)
+        bench.engine.is_held = False
+        await wait(bench.context, bench.alice.tenant_id, job.id, 20)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(losing())
+    job = get_job(bench.context, bench.alice.tenant_id, job.id)
+    assert [page.state for page in job.pages] == [PageState.SUCCEEDED] * 2
+    with bench.context.database.reading() as session:
+        assert session.scalar(select(func.sum(UsageEntry.pages))) == 2
+
+
+def _lose_ownership(database: Database, dispatcher: Dispatcher) -> None:
+    """As when Postgres restarts: the connection that carries the lock is ended by the server."""
+    if database.is_sqlite:
+        dispatcher._ownership.release()
+        return
+    with database.engine.connect() as connection:
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+            )
+        )
+
+
+def test_dispatch_goes_on_when_recovery_failed_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    recover, calls = claims.recover, 0
+
+    def failing_once(session: Session) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ValueError("a fault in the recovery")
+        return recover(session)
+
+    monkeypatch.setattr(claims, "recover", failing_once)
+    [job] = bench.run(bench.submit())
+    assert job.state is JobState.SUCCEEDED
+
+
+def test_dispatcher_stops_when_the_database_is_away(sqlite_bench: Bench) -> None:
+    async def start_and_stop() -> None:
+        async with asyncio.timeout(15):
+            async with dispatching(sqlite_bench.context):
+                await asyncio.sleep(0.2)
+                sqlite_bench.submit()
+                with sqlite_bench.context.database.transaction() as session:
+                    session.execute(text("DROP TABLE usage_entries"))
+                    session.execute(text("DROP TABLE pages"))
+                await asyncio.sleep(0.2)
+
+    asyncio.run(start_and_stop())
+
+
+def test_listener_ends_when_it_is_cancelled_as_it_is_woken() -> None:
+    async def cancelled_and_woken() -> bool:
+        notices = Notices()
+        with notices.listening() as listener:
+            task = asyncio.create_task(listener.next(30))
+            await asyncio.sleep(0)
+            listener.hear("job_1")
+            task.cancel()
+            return (await asyncio.gather(task, return_exceptions=True))[0] is not None
+
+    assert asyncio.run(cancelled_and_woken())
+
+
 def test_only_one_may_dispatch_when_two_start(bench: Bench) -> None:
     first, second = Ownership(bench.context.database), Ownership(bench.context.database)
     assert first.take()
@@ -124,14 +209,18 @@ def test_only_one_may_dispatch_when_two_start(bench: Bench) -> None:
     second.release()
 
 
-def test_waiter_hears_of_the_end_at_once(sqlite_bench: Bench) -> None:
-    job = sqlite_bench.submit()
+def test_listener_hears_its_own_job_only() -> None:
+    async def heard(job_id: str) -> bool:
+        notices = Notices()
+        with notices.listening("job_1") as listener:
+            notices.announce(job_id)
+            waiting = asyncio.create_task(listener.next(seconds=30))
+            done, _ = await asyncio.wait({waiting}, timeout=0.2)
+            waiting.cancel()
+            return bool(done)
 
-    async def timed() -> JobState:
-        async with dispatching(sqlite_bench.context):
-            return (await wait(sqlite_bench.context, sqlite_bench.alice.tenant_id, job.id, 30)).state
-
-    assert asyncio.run(timed()) is JobState.SUCCEEDED
+    assert asyncio.run(heard("job_1"))
+    assert not asyncio.run(heard("job_2"))
 
 
 def test_state_of_every_job_is_final_when_nothing_waits(bench: Bench) -> None:

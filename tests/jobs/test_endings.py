@@ -34,8 +34,8 @@ def test_page_under_way_is_not_charged_when_the_job_is_cancelled(bench: Bench) -
             while not bench.engine.order:
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(cancel, bench.context, bench.alice, job.id)
-            bench.engine.is_held = False
-            await asyncio.sleep(0.3)
+            while bench.engine.calls_now:
+                await asyncio.sleep(0.01)
 
     asyncio.run(cancelled_in_mid_page())
     after = get_job(bench.context, bench.alice.tenant_id, job.id)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from sqlalchemy import select
 
 from models import Page, UsageEntry
 from portal.domain import JobState, PageState
 from portal.engine import fakes
-from portal.jobs.queries import JobView, export_job, page_text, page_view_path
+from portal.jobs import dispatch
+from portal.jobs.queries import JobView, export_job, get_job, page_text, page_view_path, wait
 from portal.results.export import ExportFormat
-from tests.jobs.conftest import Bench
+from tests.jobs.conftest import Bench, dispatching
 
 
 def _usage(bench: Bench, job: JobView) -> list[tuple[str, int, str | None]]:
@@ -77,7 +81,7 @@ def test_page_fails_when_the_engine_hangs(sqlite_bench: Bench) -> None:
     [job] = sqlite_bench.run(sqlite_bench.submit())
     assert job.state is JobState.FAILED
     assert job.pages[0].error is not None
-    assert job.pages[0].error.code == "engine_timeout"
+    assert job.pages[0].error.code == "page_timeout"
 
 
 def test_other_pages_go_on_when_the_engine_has_a_bug(sqlite_bench: Bench) -> None:
@@ -105,5 +109,32 @@ def test_page_that_cannot_be_rendered_fails_alone(sqlite_bench: Bench) -> None:
     source.write_bytes(source.read_bytes()[:300])
     [job] = sqlite_bench.run(job)
     assert job.is_final
-    assert job.pages[1].error is not None
-    assert job.pages[1].error.remedy
+    assert {page.error.code for page in job.pages if page.error} == {"file_corrupt"}
+    assert job.pages[1].state is PageState.FAILED
+
+
+def test_accepted_work_waits_when_storage_is_away(sqlite_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_PAUSE_SECONDS", 0.5)
+    job = sqlite_bench.submit(pages=3)
+    tenants = sqlite_bench.folder / "data" / "tenants"
+    away = tenants.with_name("away")
+    tenants.rename(away)
+
+    async def back_later() -> JobView:
+        async with dispatching(sqlite_bench.context):
+            await asyncio.sleep(0.4)
+            assert get_job(sqlite_bench.context, sqlite_bench.alice.tenant_id, job.id).pages_failed == 0
+            away.rename(tenants)
+            return await wait(sqlite_bench.context, sqlite_bench.alice.tenant_id, job.id, 20)
+
+    after = asyncio.run(back_later())
+    assert after.state is JobState.SUCCEEDED
+    assert [page.attempt for page in after.pages] == [1, 1, 1]
+
+
+def test_page_fails_when_its_file_alone_is_gone(sqlite_bench: Bench) -> None:
+    job = sqlite_bench.submit()
+    sqlite_bench.context.storage.source_path(sqlite_bench.alice.tenant_id, job.documents[0].id).unlink()
+    [job] = sqlite_bench.run(job)
+    assert job.pages[0].error is not None
+    assert job.pages[0].error.code == "file_missing"

@@ -17,11 +17,14 @@ def test_old_blobs_without_a_row_are_removed(sqlite_bench: Bench) -> None:
         storage.store(tenant_id, document_id, upload)
     part = storage.source_path(tenant_id, kept).with_name(".source.0.part")
     part.touch()
-    for document_id in ("doc_orphan", kept):
-        two_hours_ago = time.time() - 7200
-        os.utime(storage.source_path(tenant_id, document_id).parent, (two_hours_ago, two_hours_ago))
+    live = part.with_name(".source.1.part")
+    live.touch()
+    two_hours_ago = time.time() - 7200
+    for path in (*(storage.source_path(tenant_id, document).parent for document in ("doc_orphan", kept)), part):
+        os.utime(path, (two_hours_ago, two_hours_ago))
     assert sweep_blobs(sqlite_bench.context) == 1
     assert not storage.source_path(tenant_id, "doc_orphan").exists()
     assert storage.source_path(tenant_id, "doc_young").exists()
     assert storage.source_path(tenant_id, kept).exists()
     assert not part.exists()
+    assert live.exists()
