@@ -15,8 +15,10 @@ setup: $(VENV)/.portal
 setup-dev: $(VENV)/.dev
 
 $(VENV)/.portal: requirements/portal.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "python3 3.11 or newer is needed; try: make PYTHON=python3.12 run")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed, this is %d.%d; try: make PYTHON=python3.13 run" % sys.version_info[:2])'
+	@# Debian without python3-venv makes half of it, with a python and no pip, and fails.
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "$(VENV) could not be made. On Debian and Ubuntu: sudo apt-get install -y python3-venv" >&2; exit 1; }
 	@echo "Installing the portal into $(VENV) (once, and after the lock changes) …"
 	@$(PIP) -r requirements/portal.txt
 	@touch $@

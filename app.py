@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from portal.admin_commands import admin
-from portal.errors import PortalError
+from portal.errors import PortalError, SettingsError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 cli = typer.Typer(help="The self-service OCR portal.", no_args_is_help=False, pretty_exceptions_enable=False)
 cli.add_typer(admin, name="admin")
+
+_MAX_CONNECTIONS = 2000
 
 ROOT = Path(__file__).resolve().parent
 
@@ -62,7 +65,7 @@ def serve() -> None:
     from portal import logs, settings
 
     loaded = settings.load()
-    settings.forget_secrets()
+    settings.forget_environment()
     logs.configure(loaded.server)
     _serve(loaded)
 
@@ -71,11 +74,14 @@ def serve() -> None:
 @_refusing
 def migrate() -> None:
     """Brings the database to the newest schema."""
-    from portal import schema, settings
+    from portal import logs, schema, settings
     from portal.db import Database
+    from portal.private_files import make_private_folder
 
-    database = Database(settings.load().database_url)
-    schema.upgrade(database)
+    loaded = settings.load()
+    logs.configure(loaded.server)
+    make_private_folder(loaded.store.data_dir)
+    schema.upgrade(Database(loaded.database_url))
     print("The database has the newest schema.")
 
 
@@ -85,15 +91,18 @@ def check(
     connect: Annotated[bool, typer.Option(help="Also ask the database and the storage whether they answer.")] = True,
 ) -> None:
     """Prints the effective settings, secrets masked, and whether database and storage answer."""
-    from portal import schema, settings
+    from portal import logs, schema, settings
     from portal.db import Database
     from portal.documents.storage import Storage
+    from portal.private_files import make_private_folder
 
     loaded = settings.load()
+    logs.configure(loaded.server)
     for name, value in loaded.rows():
         print(f"{name}={value}")
     if not connect:
         return
+    make_private_folder(loaded.store.data_dir)
     database = Database(loaded.database_url)
     database.ping()
     print(
@@ -106,12 +115,17 @@ def check(
 def _serve(settings: Settings) -> None:
     import uvicorn
 
-    services = build_services(settings)
+    from portal.http.connections import BoundedHttpProtocol
+
     server = settings.server
+    _refuse_taken_port(server.host, server.port)
+    services = build_services(settings)
     uvicorn.run(
         build_app(services),
         host=server.host,
         port=server.port,
+        http=BoundedHttpProtocol,
+        limit_concurrency=_MAX_CONNECTIONS,
         proxy_headers=bool(server.trusted_proxies),
         forwarded_allow_ips=list(server.trusted_proxies),
         server_header=False,
@@ -119,6 +133,20 @@ def _serve(settings: Settings) -> None:
         log_config=None,
         timeout_graceful_shutdown=10,
     )
+
+
+def _refuse_taken_port(host: str, port: int) -> None:
+    """Asked early: the server itself would find out after everything else has started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise SettingsError(
+                f"The portal cannot listen on {host}, port {port}: {error.strerror}.",
+                remedy="Set PORTAL_PORT to a free port (and PORTAL_HOST to an address of this machine).",
+            ) from error
 
 
 def build_services(settings: Settings) -> Services:
@@ -134,9 +162,10 @@ def build_services(settings: Settings) -> Services:
     from portal.documents.storage import Storage
     from portal.jobs.context import Engines, JobContext
     from portal.jobs.notices import Notices
+    from portal.private_files import make_private_folder
     from portal.services import Services
 
-    settings.store.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(settings.store.data_dir)
     database = Database(settings.database_url)
     schema.upgrade(database)
     peppers = Peppers.load(settings)
@@ -243,4 +272,5 @@ def _announce_admin(email: str, password: str) -> None:
 
 
 if __name__ == "__main__":
+    os.umask(0o077)  # what the portal writes is its own user's: scans, texts, hashes
     cli()

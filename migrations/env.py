@@ -26,10 +26,11 @@ def _run(connection: Connection) -> None:
 
 def _run_from_command_line() -> None:
     from portal.db import Database
+    from portal.schema import migrating
     from portal.settings import load
 
     database = Database(load().database_url)
-    with database.engine.begin() as connection:
+    with migrating(database) as connection:
         _run(connection)
     database.dispose()
 

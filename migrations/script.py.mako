@@ -16,8 +16,14 @@ depends_on = ${repr(depends_on)}
 
 
 def upgrade() -> None:
-    ${upgrades if upgrades else "pass"}
+    ${_body(upgrades)}
 
 
 def downgrade() -> None:
-    ${downgrades if downgrades else "pass"}
+    ${_body(downgrades)}
+<%!
+def _body(lines):
+    """Without the comments that Alembic puts around what it generates."""
+    kept = [line for line in (lines or "").splitlines() if not line.strip().startswith("# ###")]
+    return "\n".join(kept).strip() or "pass"
+%>\

@@ -14,13 +14,14 @@ from typing import Annotated
 import typer
 
 from models.base import now
-from portal import settings
+from portal import logs, settings
 from portal.accounts import api_keys, passwords, tenants
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.naming import checked_email
 from portal.accounts.peppers import Peppers
 from portal.db import Database
 from portal.errors import NotFound, PortalError
+from portal.private_files import make_private_folder
 from portal.settings import Settings
 
 admin = typer.Typer(
@@ -131,9 +132,11 @@ def _opened() -> Iterator[tuple[Settings, Database]]:
     """The settings and the migrated database; a refusal in the block becomes words on stderr and exit status 2."""
     try:
         configured = settings.load()
+        logs.configure(configured.server)
+        make_private_folder(configured.store.data_dir)
         database = Database(configured.database_url)
         try:
-            _migrate(database)
+            _migrate(configured, database)
             yield configured, database
         finally:
             database.dispose()
@@ -142,12 +145,14 @@ def _opened() -> Iterator[tuple[Settings, Database]]:
         raise typer.Exit(2) from None
 
 
-def _migrate(database: Database) -> None:
+def _migrate(configured: Settings, database: Database) -> None:
     from portal import schema  # late: Alembic is needed only where a command really runs
 
     database.ping()
     if not schema.is_current(database):
         schema.upgrade(database)
+        folder = configured.store.data_dir.resolve()
+        _say(f"Note: the database had no tables yet, or older ones, and was migrated (PORTAL_DATA_DIR is {folder}).")
 
 
 def _say(text: str) -> None:

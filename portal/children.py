@@ -11,12 +11,13 @@ import ctypes
 import multiprocessing
 import os
 import queue
+import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -43,12 +44,15 @@ class ChildLimits:
 
     `memory_bytes` bounds its address space, `cpu_seconds` each call's processor time, `calls` how many calls it
     serves before a fresh one takes its place. `environ` is set before the child imports anything heavy.
+    `start_seconds` is what a child may take beyond a call's own time to be spawned, import and take the call.
+    Limits that the portal itself runs under (`ulimit`) are kept where they are lower.
     """
 
     memory_bytes: int
     cpu_seconds: int
     calls: int = 200
     niceness: int = 5
+    start_seconds: float = 60
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,8 +96,7 @@ class ChildPool:
     ) -> Result:
         for is_last in (False, True):
             try:
-                child.call = self._schedule(child, function, args, wall_seconds)
-                return cast(Result, child.call.result())
+                return self._answer(child, function, args, wall_seconds)
             except CancelledError as error:
                 raise ChildFailure("closed") from error
             except FutureTimeout as error:
@@ -105,11 +108,24 @@ class ChildPool:
             except MemoryError as error:
                 self._discard(child)
                 raise ChildFailure("memory") from error
-            except BrokenProcessPool as error:  # died while idle, between two calls
+            except BrokenProcessPool as error:  # died while idle, between two calls, or never took the call
                 self._discard(child)
                 if is_last or self._closed:
                     raise ChildFailure("closed" if self._closed else "died") from error
         raise AssertionError("the second attempt returns or raises")
+
+    def _answer(
+        self, child: _Child, function: Callable[..., Result], args: tuple[Any, ...], wall_seconds: float
+    ) -> Result:
+        call = child.call = self._schedule(child, function, args, wall_seconds)
+        if self._closed:  # since `_started` looked: `close` did not see this call
+            call.cancel()  # type: ignore[no-untyped-call]
+        try:
+            return cast(Result, call.result(timeout=self._limits.start_seconds + wall_seconds))
+        except FutureTimeout as error:
+            if call.running() or call.done():
+                raise
+            raise BrokenProcessPool from error  # Pebble counts a call's time only from when the child has taken it
 
     def _schedule(
         self, child: _Child, function: Callable[..., Result], args: tuple[Any, ...], wall_seconds: float
@@ -130,20 +146,43 @@ class ChildPool:
             raise ChildFailure("closed")
         if child.pool is None or not child.pool.active:
             self._discard(child)
-            child.pool = self._spawner.submit(_new_pool, self._limits).result()
+            child.pool = self._spawned()
+            if self._closed:  # meanwhile: `close` did not see this pool
+                self._discard(child)
+                raise ChildFailure("closed")
         return child.pool
+
+    def _spawned(self) -> ProcessPool:
+        try:
+            spawning = self._spawner.submit(_new_pool, self._limits)
+        except RuntimeError as error:  # the executor was shut down
+            raise ChildFailure("closed") from error
+        try:
+            return spawning.result(timeout=self._limits.start_seconds)
+        except FutureTimeout as error:
+            spawning.add_done_callback(_stop_late)
+            raise BrokenProcessPool from error
 
     def _discard(self, child: _Child) -> None:
         pool, child.pool = child.pool, None
         if pool is not None:
-            pool.stop()  # type: ignore[no-untyped-call]
-            threading.Thread(target=pool.join, daemon=True).start()
+            _stop(pool)
 
 
 @dataclass
 class _Child:
     pool: ProcessPool | None = None
     call: ProcessFuture[Any] | None = None
+
+
+def _stop(pool: ProcessPool) -> None:
+    pool.stop()  # type: ignore[no-untyped-call]
+    threading.Thread(target=pool.join, daemon=True).start()
+
+
+def _stop_late(spawning: Future[ProcessPool]) -> None:
+    if spawning.exception() is None:
+        _stop(spawning.result())
 
 
 def _new_pool(limits: ChildLimits) -> ProcessPool:
@@ -162,14 +201,11 @@ def _new_pool(limits: ChildLimits) -> ProcessPool:
 def _prepare(parent_pid: int, limits: ChildLimits) -> None:
     os.environ.update(limits.environ)
     _die_with(parent_pid)
-    if sys.platform == "win32":
-        return
     os.nice(limits.niceness)
-    if sys.platform == "linux":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":  # macOS refuses or ignores it
+        memory_bytes = _within_hard_limit(resource.RLIMIT_AS, limits.memory_bytes)
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
 
 def _die_with(parent_pid: int) -> None:
@@ -188,10 +224,13 @@ def _watch_parent(parent_pid: int) -> None:
 
 
 def _limited(cpu_seconds: int, function: Callable[..., Result], args: tuple[Any, ...]) -> Result:
-    if sys.platform != "win32":
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        soft = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    wanted = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (_within_hard_limit(resource.RLIMIT_CPU, wanted), hard))
     return function(*args)
+
+
+def _within_hard_limit(kind: int, wanted: int) -> int:
+    _, hard = resource.getrlimit(kind)  # to ask for more is refused
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

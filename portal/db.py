@@ -2,38 +2,91 @@
 
 `transaction()` writes: BEGIN IMMEDIATE on SQLite, one writer at a time in this process (the command line may
 write beside a running server, so busy_timeout covers other processes). `reading()` sees one consistent
-snapshot and never blocks a writer. Services take a Session and never commit; use cases commit once, here.
+snapshot, cannot write and never blocks a writer. Services take a Session and never commit; use cases commit once,
+here. What the driver reports becomes Unavailable with its cause in words; the driver's own words go to the log.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+import structlog
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.pool import QueuePool
 
-from portal.errors import Unavailable
+from portal.errors import SettingsError, Unavailable
+from portal.private_files import make_private_file
+
+log = structlog.get_logger()
 
 _SQLITE_BUSY_MS = 15_000
 _POSTGRES_CONNECTIONS = 8
+_DRIVERS = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}
+
+_other_schema = partial(
+    Unavailable,
+    "The database does not have the tables that this program expects.",
+    remedy="Tell the operator to run: python app.py migrate",
+)
+_disk_full = partial(
+    Unavailable,
+    "The database's disk is full.",
+    code="storage_full",
+    remedy="Nothing was stored or charged. Tell the operator to free space where the database lies.",
+)
+_busy = partial(
+    Unavailable,
+    "The database is busy with other work.",
+    remedy="Nothing was stored or charged. Try again in a few seconds.",
+    retry_after_seconds=5,
+)
+_not_writable = partial(
+    Unavailable,
+    "The database cannot be written.",
+    remedy="Tell the operator to let the portal's user write the database's file and folder.",
+)
+# By SQLite's primary result codes (https://sqlite.org/rescode.html) and Postgres' SQLSTATEs
+# (https://www.postgresql.org/docs/current/errcodes-appendix.html). SQLite has no code of its own for a missing
+# table or column: SQLITE_ERROR says that the statement does not fit the schema.
+_FAULTS: dict[int | str | None, Callable[[], Unavailable]] = {
+    sqlite3.SQLITE_ERROR: _other_schema,
+    "42P01": _other_schema,
+    "42703": _other_schema,
+    sqlite3.SQLITE_FULL: _disk_full,
+    "53100": _disk_full,
+    sqlite3.SQLITE_BUSY: _busy,
+    sqlite3.SQLITE_LOCKED: _busy,
+    "40001": _busy,
+    "40P01": _busy,
+    "55P03": _busy,
+    sqlite3.SQLITE_READONLY: _not_writable,
+    "25006": _not_writable,
+}
 
 
 class Database:
-    """Opens sessions. Cheap to build: connects at first use. Safe to share between threads."""
+    """Opens sessions. Cheap to build: connects at first use. Safe to share between threads.
+
+    An SQLite file and its folder are made at once, for the owner alone. Raises SettingsError for another kind of
+    database, Unavailable where the file cannot be made.
+    """
 
     def __init__(self, url: str) -> None:
-        parsed = make_url(url)
+        parsed = _checked(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
-        if self.is_sqlite and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        if self.is_sqlite:
+            # SQLite gives its two helpers the mode of the first when it makes them.
+            make_private_file(Path(parsed.database or ""), helpers=("-wal", "-shm"))
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
         self._writer: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
@@ -50,19 +103,34 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A session for queries only; whatever it changes is rolled back. Raises Unavailable."""
-        with self.connecting() as connection:
+        """A session for queries only, all of which see the same snapshot. Raises Unavailable.
+
+        A write in it is a bug and raises the driver's error.
+        """
+        with self._translated(may_write=False), self.engine.connect() as connection, self._reading_only(connection):
             with Session(connection, expire_on_commit=False) as session:
                 yield session
             connection.rollback()
 
     @contextmanager
     def connecting(self, *, writes: bool = False) -> Iterator[Connection]:
-        """A bare connection, for migrations and locks. `writes` begins IMMEDIATE on SQLite. Raises Unavailable."""
+        """A bare connection, for locks and questions. `writes` begins IMMEDIATE on SQLite. Raises Unavailable."""
         with self._translated(), self.engine.connect() as connection:
             if writes and self.is_sqlite:
                 connection.execution_options(begin="IMMEDIATE")
             yield connection
+
+    @contextmanager
+    def rebuilding(self) -> Iterator[Connection]:
+        """A writing connection that may drop a table which others refer to, as SQLite's table rebuilds do.
+
+        SQLite checks no foreign keys on it: who commits calls `PRAGMA foreign_key_check` first. Raises Unavailable.
+        https://sqlite.org/lang_altertable.html#otheralter
+        """
+        with self.connecting(writes=True) as connection:
+            off = _switched(connection, "foreign_keys", on=False) if self.is_sqlite else nullcontext()
+            with off:
+                yield connection
 
     def ping(self) -> None:
         """Raises Unavailable when the database does not answer."""
@@ -73,16 +141,57 @@ class Database:
         """Closes all pooled connections."""
         self.engine.dispose()
 
+    def _reading_only(self, connection: Connection) -> AbstractContextManager[None]:
+        if self.is_sqlite:
+            return _switched(connection, "query_only", on=True)
+        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        return nullcontext()  # the pool takes both options back
+
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, *, may_write: bool = True) -> Iterator[None]:
         try:
             yield
-        except (OperationalError, PoolTimeout) as error:
-            raise Unavailable("The database does not answer.") from error
+        except PoolTimeout as error:
+            log.error("all database connections are taken", error=str(error))
+            raise _busy() from error
         except DBAPIError as error:
-            if error.connection_invalidated:
-                raise Unavailable("The database connection was lost.") from error
-            raise
+            refusal = _refusal(error, may_write=may_write)
+            if refusal is None:
+                raise
+            log.error("the database failed", error=str(error.orig), kind=type(error.orig).__name__)
+            raise refusal from error
+
+
+def _refusal(error: DBAPIError, *, may_write: bool) -> Unavailable | None:
+    """What to tell people; None when the error is a bug of ours."""
+    code = getattr(error.orig, "sqlstate", None)
+    if isinstance(error.orig, sqlite3.Error):
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+    fault = _FAULTS.get(code)
+    if fault is _not_writable and not may_write:
+        return None
+    if fault is not None:
+        return fault()
+    if error.connection_invalidated:
+        return Unavailable("The database connection was lost.")
+    return Unavailable("The database does not answer.") if isinstance(error, OperationalError) else None
+
+
+def _checked(url: str) -> URL:
+    remedy = (
+        "Set PORTAL_DATABASE_URL to postgresql://user:password@host/name or sqlite:////folder/name.db, or unset it."
+    )
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise SettingsError("PORTAL_DATABASE_URL is not the URL of a database.", remedy=remedy) from None
+    if parsed.drivername not in _DRIVERS:
+        raise SettingsError("PORTAL_DATABASE_URL names a kind of database that is not offered.", remedy=remedy)
+    if parsed.get_backend_name() == "sqlite":
+        names_file = parsed.database not in {None, "", ":memory:"} and not parsed.host and not parsed.query
+        if not names_file:  # one in memory is another one for each connection
+            raise SettingsError("PORTAL_DATABASE_URL does not name an SQLite file.", remedy=remedy)
+    return parsed
 
 
 def _sqlite_engine(url: str) -> Engine:
@@ -106,12 +215,24 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     for pragma in (
         "journal_mode=WAL",
-        "synchronous=NORMAL",
+        "synchronous=FULL",  # NORMAL may lose the last commits in a power cut, and a job was promised by then
         "foreign_keys=ON",
         f"busy_timeout={_SQLITE_BUSY_MS}",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+@contextmanager
+def _switched(connection: Connection, pragma: str, *, on: bool) -> Iterator[None]:
+    """Turns an SQLite switch on a connection that has not begun, and back at the end, when it is rolled back."""
+    driver: Any = connection.connection.driver_connection  # SQLAlchemy would begin, and in there it has no effect
+    driver.execute(f"PRAGMA {pragma}={'ON' if on else 'OFF'}")
+    try:
+        yield
+    finally:
+        connection.rollback()
+        driver.execute(f"PRAGMA {pragma}={'OFF' if on else 'ON'}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -135,3 +256,12 @@ def insert_into(session: Session, table: type[DeclarativeBase]) -> sqlite.Insert
     if session.get_bind().dialect.name == "sqlite":
         return sqlite.insert(table)
     return postgresql.insert(table)
+
+
+def lock_across_processes(session: Session, key: int) -> None:
+    """Until the transaction ends, nobody else passes this line with the same key.
+
+    On SQLite a writing transaction is alone anyway; on Postgres two of them see each other's rows only afterwards.
+    """
+    if session.get_bind().dialect.name != "sqlite":
+        session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})

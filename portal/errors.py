@@ -1,7 +1,8 @@
 """Every refusal the portal can give, each with a stable code, a kind and a remedy.
 
-Raised anywhere, translated at three edges only: `api/problems.py`, `web/pages.py`, `ui/messages.py`.
-HTTP numbers are unknown here. Messages are shown to people: no secret and no path of the server goes in.
+Raised anywhere, translated at three edges only: `api/problems.py`, `web/pages.py` (both by the map and the body of
+`http/problems.py`) and `ui/messages.py`. HTTP numbers are unknown here. Messages are shown to people: no secret and no
+path of the server goes in.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ class PortalError(Exception):
     """A refusal with a remedy.
 
     `code` is stable and machine-readable, `message` says what happened, `remedy` what to do next,
-    `retry_after_seconds` when trying again makes sense. A subclass fixes code and kind; code and remedy
-    may be narrowed for one instance.
+    `retry_after_seconds` when trying again makes sense, `job_id` which job was accepted all the same. A subclass fixes
+    code and kind; code and remedy may be narrowed for one instance.
     """
 
     code: str = "error"
     kind: ClassVar[Kind] = "invalid"
     remedy: str = "Check the request and try again."
+    job_id: str | None = None
 
     def __init__(
         self,
@@ -109,6 +111,14 @@ class TooManyAttempts(PortalError):
     code = "too_many_attempts"
     kind = "over_quota"
     remedy = "Wait as long as Retry-After says, then try again."
+
+
+class TooManyInFlight(PortalError):
+    """The tenant has as many pages waiting as it may."""
+
+    code = "too_many_in_flight"
+    kind = "over_quota"
+    remedy = "Wait until some are read, or cancel some; nothing was stored or charged."
 
 
 class Busy(PortalError):

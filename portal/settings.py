@@ -49,6 +49,11 @@ class _FileSource(EnvSettingsSource):
                 f"{PREFIX}{field_name.upper()}_FILE names a file that cannot be read: {error.strerror}.",
                 remedy="Mount the file and let the portal's user read it, or unset the variable.",
             ) from error
+        except UnicodeDecodeError:
+            raise SettingsError(  # without its cause, which carries the file's bytes
+                f"{PREFIX}{field_name.upper()}_FILE names a file that is not UTF-8 text.",
+                remedy="Write the secret as text, for example the output of: openssl rand -hex 32",
+            ) from None
 
 
 def _is_secret(field: FieldInfo) -> bool:
@@ -191,11 +196,14 @@ def load() -> Settings:
         raise _explained(error, os.environ) from None
 
 
-def forget_secrets() -> None:
-    """Takes the secrets out of this process's environment, so that no child process inherits them."""
-    for name, field in _known().items():
-        if _is_secret(field):
-            os.environ.pop(name, None)
+def forget_environment() -> None:
+    """Takes all PORTAL_* variables out of this process's environment, so that no child process inherits a secret.
+
+    They are read once, so nobody misses them. The system goes on showing the process's own first environment to
+    its user (`/proc/<pid>/environ`): secrets from files are not in it.
+    """
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        del os.environ[name]
 
 
 def _known() -> dict[str, FieldInfo]:

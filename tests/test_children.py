@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psutil
 import pytest
@@ -87,6 +89,54 @@ def test_next_calls_succeed_when_idle_children_are_killed(pool: ChildPool) -> No
     assert os.getpid() not in pids
 
 
+class _HangsInChild:
+    """What a child does with it is what a hung import would do: it never comes to the call."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return time.sleep, (3600,)
+
+
+def test_child_is_replaced_when_it_never_comes_to_the_call() -> None:
+    children = ChildPool(1, ChildLimits(memory_bytes=2**30, cpu_seconds=60, start_seconds=0.5))
+    with pytest.raises(ChildFailure) as failure:
+        children.run(repr, _HangsInChild(), wall_seconds=2)
+    assert failure.value.reason == "died"
+    assert children.run(_pid, wall_seconds=10) != os.getpid()
+    children.close()
+
+
+def test_call_fails_in_time_when_spawning_hangs() -> None:
+    children = ChildPool(1, ChildLimits(memory_bytes=2**30, cpu_seconds=60, start_seconds=0.1))
+    hanging = children._spawner.submit(time.sleep, 2)
+    with pytest.raises(ChildFailure) as failure:
+        children.run(_pid, wall_seconds=10)
+    assert not hanging.done()
+    assert failure.value.reason == "died"
+    children.close()
+
+
+def test_lower_limits_stay_when_the_portal_runs_under_them() -> None:
+    program = textwrap.dedent(
+        """
+        import resource
+        from portal.children import ChildLimits, ChildPool
+        from tests.test_children import _limits
+        if __name__ == "__main__":
+            resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+            resource.setrlimit(resource.RLIMIT_CPU, (50, 50))
+            pool = ChildPool(1, ChildLimits(memory_bytes=2**32, cpu_seconds=60))
+            print(pool.run(_limits, wall_seconds=20))
+            pool.close()
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(((2**31, 2**31), (50, 50)))
+
+
+def _limits() -> tuple[tuple[int, int], tuple[int, int]]:
+    return resource.getrlimit(resource.RLIMIT_AS), resource.getrlimit(resource.RLIMIT_CPU)
+
+
 def test_children_die_when_the_parent_is_killed() -> None:
     program = textwrap.dedent(
         """
@@ -118,3 +168,31 @@ def test_calls_under_way_end_when_the_pool_closes() -> None:
         children.close()
         with pytest.raises(ChildFailure):
             call.result(timeout=20)
+
+
+def test_call_is_told_closed_when_the_pool_closed_before() -> None:
+    children = ChildPool(1, ChildLimits(memory_bytes=2**30, cpu_seconds=60))
+    children.close()
+    with pytest.raises(ChildFailure) as failure:
+        children.run(_pid, wall_seconds=10)
+    assert failure.value.reason == "closed"
+
+
+@pytest.mark.parametrize("stage", ["_spawned", "_schedule"])
+def test_call_is_told_closed_when_the_pool_closes_while_it_starts(stage: str) -> None:
+    class Interrupted(ChildPool):
+        """Closed at the worst moment: just before or after the child is there."""
+
+    def closing(self: ChildPool, *args: Any) -> Any:
+        if stage == "_spawned":
+            self.close()
+            return getattr(ChildPool, stage)(self, *args)
+        done = getattr(ChildPool, stage)(self, *args)
+        self.close()
+        return done
+
+    setattr(Interrupted, stage, closing)
+    children = Interrupted(1, ChildLimits(memory_bytes=2**30, cpu_seconds=60))
+    with pytest.raises(ChildFailure) as failure:
+        children.run(_pid, wall_seconds=10)
+    assert failure.value.reason == "closed"

@@ -26,6 +26,14 @@ def test_all_error_codes_are_listed_with_their_status() -> None:
     assert {code for code in REFUSALS if str(REFUSALS[code].status) not in listed.get(code, "")} == set()
 
 
+def test_every_code_that_the_portal_gives_is_listed() -> None:
+    sources = [path.read_text() for path in (ROOT / "portal").rglob("*.py") if path.name != "admin_commands.py"]
+    given = {code for source in sources for code in re.findall(r'\bcode ?= ?"([a-z_]+)"', source)}
+    listed = set(re.findall(r"`([a-z_]+)`", README.partition("## Errors")[2].partition("\n## ")[0]))
+    of_the_command_line = {"settings", "tenant_unknown", "member_unknown", "scope_unknown"}
+    assert given - listed - of_the_command_line == set()
+
+
 def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> None:
     draw(tmp_path / "scan.png")
     portal.command("admin", "create-tenant", "--name", "reader", "--email", "r@r.example", "--password", "read me now")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from portal import settings
+from portal.children import ChildLimits, ChildPool
 from portal.errors import SettingsError
 
 
@@ -52,6 +53,29 @@ def test_start_is_refused_when_a_secret_file_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setenv("PORTAL_SECRET_FILE", "/nowhere/secret")
     with pytest.raises(SettingsError, match="PORTAL_SECRET_FILE"):
         settings.load()
+
+
+def test_start_is_refused_without_its_bytes_when_a_secret_file_is_not_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_bytes(b"hunter2\xff")
+    monkeypatch.setenv("PORTAL_SECRET_FILE", str(tmp_path / "secret"))
+    with pytest.raises(SettingsError, match="PORTAL_SECRET_FILE") as refused:
+        settings.load()
+    assert "UTF-8" in refused.value.message
+    assert "hunter2" not in repr(refused.value.__cause__)
+
+
+def test_no_setting_is_inherited_when_children_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_SECRET", "hunter2hunter2")
+    monkeypatch.setenv("PORTAL_DATABASE_URL", "postgresql://u:hunter2hunter2@h/d")
+    monkeypatch.setenv("PORTAL_ADMIN_PASSWORD_FILE", "/run/secrets/password")
+    settings.forget_environment()
+    children = ChildPool(1, ChildLimits(memory_bytes=2**30, cpu_seconds=10))
+    inherited = children.run(Path.read_bytes, Path("/proc/self/environ"), wall_seconds=10)
+    children.close()
+    assert b"PATH=" in inherited
+    assert b"PORTAL_" not in inherited
 
 
 def test_start_is_refused_when_a_secret_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ LOOK_OVER_ALL = {
     "waiting",
     "recover",
     "requeue_strays",
+    "_running",
+    "lost",
     "release_all",
     "measure",
     "queued_pages",
@@ -82,7 +84,7 @@ def test_every_statement_names_the_tenant_when_a_job_is_lived_through(scoped_ben
         queries.list_jobs(context, alice.tenant_id, before=job.id)
         queries.page_text(context, alice.tenant_id, job.id, 1)
         queries.page_view_path(context, alice.tenant_id, job.id, 1)
-        queries.export_job(context, alice.tenant_id, job.id, ExportFormat.JSON)
+        list(queries.export_job(context, alice.tenant_id, job.id, ExportFormat.JSON).chunks)
         endings.delete(context, alice, job.id)
         endings.cancel(context, alice, scoped_bench.submit().id)
 

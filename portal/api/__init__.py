@@ -15,6 +15,7 @@ from portal.api.docs import reference_page
 from portal.api.incoming import remove_stale_folders
 from portal.api.openapi import base_url, openapi_document
 from portal.api.problems import ProblemRoute, install
+from portal.http.given import giving
 from portal.services import Services
 
 __all__ = ["install", "router"]
@@ -31,10 +32,12 @@ def router(services: Services) -> APIRouter:
     """
     remove_stale_folders(services.settings.store.data_dir)
 
-    async def give_services(request: Request) -> None:
-        request.state.services = services
+    readiness = probes.Readiness(services)
 
-    api = APIRouter(dependencies=[Depends(give_services)])
+    async def give_readiness(request: Request) -> None:
+        request.state.readiness = readiness
+
+    api = APIRouter(dependencies=[giving(services), Depends(give_readiness)])
     for part in _PARTS:
         api.include_router(part)
     _add_reference(api, services)

@@ -6,7 +6,7 @@ Cookies count for nothing here, so a page of another origin can make no browser 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -14,21 +14,13 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from portal.accounts import api_keys
 from portal.domain import Principal, Scope
 from portal.errors import Forbidden, Unauthenticated
-from portal.services import Services
+from portal.http.given import PortalServices
 
 _bearer = HTTPBearer(
     auto_error=False,
     scheme_name="API key",
     description="An API key of your tenant, from the Keys page: `Authorization: Bearer ocr_…`.",
 )
-
-
-async def given_services(request: Request) -> Services:
-    """The running portal's parts, which `portal.api.router` puts on each request."""
-    return cast(Services, request.state.services)
-
-
-PortalServices = Annotated[Services, Depends(given_services)]
 
 
 def authenticated(

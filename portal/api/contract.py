@@ -12,15 +12,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from portal.api.job_orders import JobOptions
-from portal.api.problems import PROBLEM_MEDIA_TYPE
 from portal.domain import Scope, Task
+from portal.http.problems import PROBLEM_MEDIA_TYPE
 
 _BODY_ERRORS = ("malformed_body", "invalid_request", "file_too_large", "file_type_unknown")
 _FILE_ERRORS = (
     *("file_empty", "file_corrupt", "file_encrypted", "file_unreadable"),
     *("too_many_pages", "too_many_pixels", "page_out_of_range"),
 )
-_ORDER_ERRORS = ("unknown_model", "task_unavailable", "backlog_full", "unavailable", "storage_full")
+_ORDER_ERRORS = (
+    *("unknown_model", "task_unavailable", "backlog_full", "intake_busy", "too_many_in_flight"),
+    *("unavailable", "storage_full", "storage_unavailable"),
+)
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -42,13 +45,16 @@ REFUSALS: Mapping[str, Refusal] = {
     "scope_lacking": Refusal(403, "The API key lacks the scope that the route needs."),
     "scope_not_allowed": Refusal(403, "A key cannot give a scope that it does not have."),
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
+    "api_key_of_other_member": Refusal(403, "The key is another member's; its member or an owner may revoke it."),
     "keys_not_allowed": Refusal(403, "Only an owner's key with scope ocr or admin manages keys."),
     "not_found": Refusal(404, "It does not exist, or is another tenant's."),
     "api_key_unknown": Refusal(404, "There is no such key in your tenant."),
     "method_not_allowed": Refusal(405, "The route does not take this method; Allow says which it takes."),
     "conflict": Refusal(409, "The job's state does not allow it."),
-    "job_not_finished": Refusal(409, "The job is queued or running."),
-    "no_result": Refusal(409, "No page of the job was read."),
+    "job_not_finished": Refusal(
+        409, "The job is queued or running; with partial=true: no page of it is read yet. Wait."
+    ),
+    "no_result": Refusal(409, "The job is over and no page of it was read; its pages say why."),
     "job_cancelled": Refusal(409, "The job was cancelled while the request waited."),
     "file_too_large": Refusal(413, "A file, or the whole body, is larger than /v1/me allows."),
     "file_type_unknown": Refusal(415, "The file is of no kind that can be read."),
@@ -70,9 +76,11 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
     "scope_missing": Refusal(422, "A key needs at least one scope."),
     "expiry_invalid": Refusal(422, "The expiry has no time zone or is past."),
+    "too_many_in_flight": Refusal(429, "Your tenant has as many pages waiting as it may; see Retry-After."),
     "internal": Refusal(500, "A fault of the portal; tell the operator the request_id."),
     "backlog_full": Refusal(503, "The whole portal has as much waiting work as it may hold; see Retry-After."),
-    "unavailable": Refusal(503, "A part that is needed does not answer; see Retry-After."),
+    "intake_busy": Refusal(503, "Too many files, of yours or of all, are being opened right now; see Retry-After."),
+    "unavailable": Refusal(503, "A part that is needed does not answer; see Retry-After. A job_id: the job goes on."),
     "storage_full": Refusal(503, "The portal's disk is full."),
     "storage_unavailable": Refusal(503, "The portal's storage does not work."),
     "still_running": Refusal(504, "The wait elapsed; the job goes on under its job_id."),

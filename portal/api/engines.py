@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from portal.api import contract
-from portal.api.access import AnyKey, PortalServices
+from portal.api.access import AnyKey
 from portal.api.problems import ProblemRoute
 from portal.api.schemas import ModelList, model_body
+from portal.http.given import PortalServices
 
 routes = APIRouter(prefix="/v1/models", tags=["Models"], route_class=ProblemRoute)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import anyio
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 
 from portal.documents.storage import storage_errors
 from portal.errors import DocumentRefused
@@ -22,18 +24,18 @@ from portal.errors import DocumentRefused
 _STALE_SECONDS = 24 * 3600
 
 
-@contextmanager
-def request_folder(data_dir: Path) -> Iterator[Path]:
+@asynccontextmanager
+async def request_folder(data_dir: Path) -> AsyncIterator[Path]:
     """A fresh folder (0700) under `data_dir`/incoming, removed with all it holds when the block ends.
 
     Raises Unavailable when it cannot be made.
     """
-    with storage_errors():
-        folder = Path(tempfile.mkdtemp(prefix="request-", dir=_incoming(data_dir)))
+    folder = await run_in_threadpool(_new_folder, data_dir)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with anyio.CancelScope(shield=True):  # a request that is cancelled leaves nothing behind either
+            await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
 
 
 def remove_stale_folders(data_dir: Path) -> None:
@@ -87,6 +89,11 @@ class IncomingFile:
         """Flushes; the file stays until its request's folder goes."""
         with storage_errors():
             self._file.close()
+
+
+def _new_folder(data_dir: Path) -> Path:
+    with storage_errors():
+        return Path(tempfile.mkdtemp(prefix="request-", dir=_incoming(data_dir)))
 
 
 def _incoming(data_dir: Path) -> Path:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
-from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from portal.api import contract
-from portal.api.access import PortalServices, Reader, Submitter
+from portal.api.access import Reader, Submitter
 from portal.api.incoming import request_folder
 from portal.api.job_orders import TEXT_NAMES, order_from
 from portal.api.multipart_form import read_form
@@ -18,7 +18,9 @@ from portal.api.problems import ProblemRoute
 from portal.api.schemas import JobBody, JobList, job_body, job_path, job_summary
 from portal.documents.intake import Upload
 from portal.domain import Principal
-from portal.errors import Conflict
+from portal.errors import Unavailable
+from portal.http.downloads import result_download
+from portal.http.given import PortalServices
 from portal.jobs import endings, queries
 from portal.jobs.queries import JobView
 from portal.jobs.submission import submit
@@ -56,12 +58,13 @@ async def create_job(
     it waits loses nothing: the job goes on, and is listed.
     """
     limits = services.settings.intake
-    with request_folder(services.settings.store.data_dir) as folder:
+    async with request_folder(services.settings.store.data_dir) as folder:
         form = await read_form(request, folder, limits=limits, text_names=TEXT_NAMES)
         order = order_from(form.texts, max_pages=limits.max_document_pages)
         uploads = [Upload(file.file_name, file.path) for file in form.files]
         job = await run_in_threadpool(submit, services.jobs, principal, uploads, order)
-    job = await _waited(services, principal, job, wait)
+    with suppress(Unavailable):  # the job is stored: a refusal now would make its sender hand it in twice
+        job = await _waited(services, principal, job, wait)
     response.status_code = status.HTTP_200_OK if job.is_final else status.HTTP_202_ACCEPTED
     response.headers["Location"] = job_path(job.id)
     return job_body(job)
@@ -74,7 +77,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=_MAX_LIST, description="Jobs in one answer")] = 50,
     before: Annotated[
         str | None,
-        Query(max_length=40, description="A job's id: list what is older (`next_before` of the last answer)"),
+        Query(max_length=60, description="List what is older: `next_before` of the last answer, or a job's id"),
     ] = None,
 ) -> JobList:
     """Your tenant's jobs, newest first, without their pages."""
@@ -83,7 +86,7 @@ def list_jobs(
     return JobList(
         data=[job_summary(job) for job in shown],
         has_more=has_more,
-        next_before=shown[-1].id if has_more else None,
+        next_before=shown[-1].cursor if has_more else None,
     )
 
 
@@ -106,23 +109,16 @@ def fetch_result(
     job_id: JobId,
     format: Annotated[ExportFormat, Query(description="Kind of file")] = ExportFormat.TXT,
     partial: Annotated[bool, Query(description="Take what is read so far of a job that is not finished")] = False,
-) -> Response:
-    """The job's text as a file.
+) -> StreamingResponse:
+    """The job's text as a file, sent page by page.
 
     A job that is not finished is a 409, unless `partial=true` asks for the pages read so far; the header X-Job-State
     says how the job stood. Pages that failed or are not read yet are named as such in the file. A job of which no
     page was read is a 409.
     """
-    job = queries.get_job(services.jobs, principal.tenant_id, job_id)
-    _require_result(job, partial=partial)
-    export = queries.export_job(services.jobs, principal.tenant_id, job_id, format)
-    headers = {
-        "Content-Disposition": _attachment(export.file_name),
-        "X-Job-State": job.state,
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "private, no-store",
-    }
-    return Response(export.content, media_type=export.media_type, headers=headers)
+    state = queries.get_job(services.jobs, principal.tenant_id, job_id).state
+    export = queries.export_job(services.jobs, principal.tenant_id, job_id, format, partial=partial)
+    return result_download(export, {"X-Job-State": state})
 
 
 @routes.get(
@@ -162,26 +158,7 @@ def delete_job(services: PortalServices, principal: Submitter, job_id: JobId) ->
     endings.delete(services.jobs, principal, job_id)
 
 
-def _attachment(file_name: str) -> str:
-    return f"attachment; filename*=UTF-8''{quote(file_name, safe='')}"
-
-
 async def _waited(services: Services, principal: Principal, job: JobView, seconds: float) -> JobView:
     if job.is_final or not seconds:
         return job
     return await queries.wait(services.jobs, principal.tenant_id, job.id, seconds)
-
-
-def _require_result(job: JobView, *, partial: bool) -> None:
-    if not job.is_final and not partial:
-        raise Conflict(
-            f"The job is {job.state}.",
-            code="job_not_finished",
-            remedy="Wait with GET /v1/jobs/{id}?wait=60, or take what is read so far with partial=true.",
-        )
-    if not job.pages_done:
-        raise Conflict(
-            "No page of the job was read." if job.is_final else "No page of the job is read yet.",
-            code="no_result",
-            remedy="The job's pages say why." if job.is_final else "Wait with GET /v1/jobs/{id}?wait=60.",
-        )

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
@@ -163,7 +164,8 @@ async def read_json_body(request: Request, folder: Path, *, file_name: str, max_
                 raise body_too_large(limit_bytes)
             await run_in_threadpool(body.feed, chunk)
     finally:
-        body.close()
+        with anyio.CancelScope(shield=True):
+            await run_in_threadpool(body.close)
     return body
 
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView
 from portal.api import contract
-from portal.api.access import AnyKey, PortalServices, Reader
+from portal.api.access import AnyKey, Reader
 from portal.api.jobs import MAX_WAIT_SECONDS
 from portal.api.multipart_form import body_limit_bytes
 from portal.api.problems import ProblemRoute
@@ -32,6 +32,7 @@ from portal.api.schemas import (
 )
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden
+from portal.http.given import PortalServices
 from portal.services import Services
 from portal.settings import IntakeSettings
 
@@ -120,7 +121,7 @@ def create_key(services: PortalServices, principal: KeyManager, order: KeyOrder,
 @routes.delete(
     "/{key_id}",
     summary="Revoke a key",
-    responses=contract.authenticated(*_KEY_ERRORS, "api_key_unknown"),
+    responses=contract.authenticated(*_KEY_ERRORS, "api_key_unknown", "api_key_of_other_member"),
 )
 async def revoke_key(
     services: PortalServices,

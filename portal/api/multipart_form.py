@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -57,6 +58,11 @@ class MultipartForm:
             "on_part_end": self._end_part,
             "on_end": self._end,
         }
+
+    def close(self) -> None:
+        """Closes all files, also of a form that was cut short."""
+        for file in self.files:
+            file.close()
 
     def _begin_part(self) -> None:
         self._disposition = b""
@@ -138,8 +144,8 @@ async def read_form(
     except FormParserError as error:
         raise _not_a_form() from error
     finally:
-        for file in form.files:
-            file.close()
+        with anyio.CancelScope(shield=True):
+            await run_in_threadpool(form.close)
     if not form.is_complete:
         raise _not_a_form()
     return form

@@ -6,15 +6,17 @@ It is a job like any other, so it is queued fairly and stands in the history; th
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from portal.api import contract
-from portal.api.access import PortalServices, Submitter
+from portal.api.access import Submitter
 from portal.api.incoming import request_folder
 from portal.api.json_body import JsonBody, read_json_body
 from portal.api.mistral import (
@@ -32,7 +34,8 @@ from portal.api.mistral import (
 from portal.api.problems import ProblemRoute, first_invalid
 from portal.documents.intake import Upload
 from portal.domain import JobState, Principal, TaskPrompt
-from portal.errors import Conflict, InvalidRequest, NotFound, StillRunning
+from portal.errors import Conflict, InvalidRequest, NotFound, PortalError, StillRunning, Unavailable
+from portal.http.given import PortalServices
 from portal.jobs import endings, queries
 from portal.jobs.queries import JobView
 from portal.jobs.submission import Order, submit
@@ -49,14 +52,11 @@ class NoPageRead(InvalidRequest):
 
     code = "no_page_read"
 
-    def __init__(self, message: str, *, job_id: str, remedy: str) -> None:
-        super().__init__(message, remedy=remedy)
-        self.job_id = job_id
-
 
 @routes.post(
     "",
     summary="Read one document (Mistral-compatible)",
+    response_model=OcrResponse,
     responses=contract.ocr(),
     openapi_extra=contract.ocr_request(OcrRequest),
 )
@@ -67,24 +67,30 @@ async def read_document(
     wait: Annotated[
         float, Query(gt=0, le=MAX_OCR_WAIT_SECONDS, description="Seconds to wait at most (the portal's own)")
     ] = MAX_OCR_WAIT_SECONDS,
-) -> OcrResponse:
+) -> StreamingResponse:
     """Takes the request of Mistral's `/v1/ocr` and answers in its shape: clients work by changing the base URL.
 
     The document is a base64 `data:` URL of a PDF or an image; remote URLs are never fetched. `index` counts pages
     from 0; a page that failed is missing in `pages` and explained in `failed_pages`; when all failed the answer is a
-    422. When the wait elapsed it is a 504 with the job's id, and the job goes on. A client that goes away before
-    cancels the job.
+    422. When the wait elapsed it is a 504, and when a part of the portal is away a 503, with the job's id: the job goes
+    on. A client that goes away before cancels the job.
     """
     folder_of_data = services.settings.store.data_dir
-    with request_folder(folder_of_data) as folder:
+    async with request_folder(folder_of_data) as folder:
         limit_bytes = services.settings.intake.max_file_bytes
         body = await read_json_body(request, folder, file_name="The document", max_file_bytes=limit_bytes)
         asked = _checked(body)
         upload = _upload(asked, body)
         order = _order(asked, max_pages=services.settings.intake.max_document_pages)
         job = await run_in_threadpool(submit, services.jobs, principal, [upload], order)
-    job = await _finished(request, services, principal, job, wait)
-    return await run_in_threadpool(_response, services, principal, job, asked)
+    try:
+        job = await _finished(request, services, principal, job, wait)
+        _require_a_page(job)
+    except PortalError as error:
+        _tell_job(error, job.id)
+        raise
+    pages = queries.read_pages(services.jobs, principal.tenant_id, job.id)
+    return StreamingResponse(_response(job, pages, asked), media_type="application/json")
 
 
 def _checked(body: JsonBody) -> OcrRequest:
@@ -152,31 +158,44 @@ def _abandon(services: Services, principal: Principal, job_id: str) -> None:
         return
 
 
-def _response(services: Services, principal: Principal, job: JobView, asked: OcrRequest) -> OcrResponse:
-    pages = queries.read_pages(services.jobs, principal.tenant_id, job.id)
+def _tell_job(error: PortalError, job_id: str) -> None:
+    """Puts the job's id into a refusal, so that nobody sends the document again and makes a second job."""
+    error.job_id = job_id
+    if isinstance(error, Unavailable):
+        error.remedy = "The document was accepted and its job goes on: fetch that by its job_id; do not send it again."
+
+
+def _require_a_page(job: JobView) -> None:
     if job.state is JobState.CANCELLED:
         raise Conflict("The job was cancelled while the request waited.", code="job_cancelled")
-    _require_a_page(job, pages)
-    return OcrResponse(
-        pages=[page_body(page.text, index=page.number - 1, order=asked) for page in pages if page.text is not None],
+    if job.pages_done:
+        return
+    first = next((page.error for page in job.pages if page.error), None)
+    raise NoPageRead(
+        f"No page could be read. {first.message if first else ''}".strip(),
+        remedy=first.remedy if first else "Look at the job's pages for the reasons.",
+    )
+
+
+def _response(job: JobView, pages: Iterable[ReadPage], asked: OcrRequest) -> Iterator[bytes]:
+    """An OcrResponse as JSON, page by page: the whole of a large document is never in memory."""
+    whole = OcrResponse(
+        pages=[],
         model=job.engine,
         usage_info=UsageInfo(
             pages_processed=job.pages_done, doc_size_bytes=sum(document.byte_size for document in job.documents)
         ),
         job_id=job.id,
         failed_pages=_failed_pages(job),
-    )
-
-
-def _require_a_page(job: JobView, pages: list[ReadPage]) -> None:
-    if any(page.text is not None for page in pages):
-        return
-    first = next((page.error for page in job.pages if page.error), None)
-    raise NoPageRead(
-        f"No page could be read. {first.message if first else ''}".strip(),
-        job_id=job.id,
-        remedy=first.remedy if first else "Look at the job's pages for the reasons.",
-    )
+    ).model_dump_json()
+    opening = '{"pages":['
+    yield opening.encode()
+    comma = ""
+    for page in pages:
+        if page.text is not None:
+            yield (comma + page_body(page.text, index=page.number - 1, order=asked).model_dump_json()).encode()
+            comma = ","
+    yield whole.removeprefix(opening).encode()
 
 
 def _failed_pages(job: JobView) -> list[FailedPage]:

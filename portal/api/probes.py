@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response, status
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, cast
 
-from portal.api.access import PortalServices
+from fastapi import APIRouter, Depends, Request, Response, status
+
 from portal.api.problems import ProblemRoute
 from portal.api.schemas import ReadinessBody
 from portal.errors import PortalError
 from portal.services import Services
 
 OK = "ok"
+_FRESH_SECONDS = 1.0
+_STALE_SECONDS = 10.0
+_NO_ANSWER = {"database": "It was not asked yet, or does not answer in time.", "storage": "It was not asked yet."}
 
 routes = APIRouter(tags=["Probes"], route_class=ProblemRoute)
+
+
+class Readiness:
+    """Whether database, storage and engines can work. Safe to share between threads.
+
+    Anybody may ask, and a look costs a file and a transaction: so one caller looks, at most once a second, and the
+    others are told what was seen last. A look that hangs makes what was seen last worthless after ten seconds.
+    """
+
+    def __init__(self, services: Services, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._services = services
+        self._clock = clock
+        self._looking = threading.Lock()
+        self._seen: tuple[float, Mapping[str, str]] = (float("-inf"), _NO_ANSWER)
+
+    def parts(self) -> dict[str, str]:
+        """Part → 'ok', or in words why not."""
+        if self._age() >= _FRESH_SECONDS and self._looking.acquire(blocking=False):
+            try:
+                parts = self._look()
+                self._seen = (self._clock(), parts)
+            finally:
+                self._looking.release()
+        seen = self._seen[1] if self._age() < _STALE_SECONDS else _NO_ANSWER
+        return {**seen, **self._engines()}
+
+    def _age(self) -> float:
+        return self._clock() - self._seen[0]
+
+    def _look(self) -> dict[str, str]:
+        return {
+            "database": _said(self._services.database.ping),
+            "storage": _said(self._services.jobs.storage.check),
+        }
+
+    def _engines(self) -> dict[str, str]:
+        engines = self._services.jobs.engines
+        return {f"engine {each.name}": engines.troubles.get(each.name, OK) for each in engines.capabilities}
+
+
+async def _given_readiness(request: Request) -> Readiness:
+    return cast(Readiness, request.state.readiness)
 
 
 @routes.head("/livez", include_in_schema=False)
@@ -28,35 +77,18 @@ async def livez() -> dict[str, str]:
     summary="Can work be taken?",
     responses={503: {"model": ReadinessBody, "description": "Some part is not ready; `parts` says which"}},
 )
-def readyz(services: PortalServices, response: Response) -> ReadinessBody:
-    """Looks at the database, the storage and each engine's start-up probe; 503 when one of them is not ready."""
-    parts = {
-        "database": _database(services),
-        "storage": _storage(services),
-        **_engines(services),
-    }
+def readyz(readiness: Annotated[Readiness, Depends(_given_readiness)], response: Response) -> ReadinessBody:
+    """Database, storage and each engine's start-up probe, as they were within the last second; 503 when one fails."""
+    parts = readiness.parts()
     is_ready = all(part == OK for part in parts.values())
     if not is_ready:
         response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     return ReadinessBody(status="ready" if is_ready else "unready", parts=parts)
 
 
-def _database(services: Services) -> str:
+def _said(ask: Callable[[], None]) -> str:
     try:
-        services.database.ping()
+        ask()
     except PortalError as error:
         return error.message
     return OK
-
-
-def _storage(services: Services) -> str:
-    try:
-        services.jobs.storage.check()
-    except PortalError as error:
-        return error.message
-    return OK
-
-
-def _engines(services: Services) -> dict[str, str]:
-    engines = services.jobs.engines
-    return {f"engine {name}": engines.troubles.get(name, OK) for name in (each.name for each in engines.capabilities)}

@@ -1,14 +1,12 @@
-"""The REST edge's one translator: every refusal becomes `application/problem+json` (RFC 9457).
+"""The REST edge's one translator: every refusal becomes `application/problem+json`, as `http/problems.py` writes it.
 
-A problem has type, title, status, detail, and of ours code, remedy, request_id. `install` takes only the API's
-own paths; errors of pages go on to whoever handled them before.
+`install` takes only the API's own paths; errors of pages go on to whoever handled them before.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -16,35 +14,14 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from portal.errors import InvalidRequest, Kind, NotFound, PortalError
-
-PROBLEM_MEDIA_TYPE = "application/problem+json"
-
-STATUS_OF_KIND: Mapping[Kind, int] = {
-    "invalid": 422,
-    "unauthenticated": 401,
-    "forbidden": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "over_quota": 429,
-    "busy": 503,
-    "unavailable": 503,
-}
-STATUS_OF_CODE: Mapping[str, int] = {
-    "malformed_body": 400,
-    "file_too_large": 413,
-    "file_type_unknown": 415,
-    "still_running": 504,
-}
+from portal.errors import InvalidRequest, NotFound, PortalError
+from portal.http.problems import log_refusal, problem, problem_answer, request_id
 
 _API_PATH = re.compile(r"/(v1(/.*)?|livez|readyz|openapi\.json)")
-_KEY = re.compile(r"ocr_[A-Za-z0-9_-]+")
-_DEFAULT_RETRY_SECONDS = 30
 log = structlog.get_logger()
 
 Handler = Callable[..., Any]
@@ -64,7 +41,7 @@ class ProblemRoute(APIRoute):
                 raise
             except Exception as error:  # noqa: BLE001 - this is the API's translator
                 response = _of_unforeseen(request, error)
-            response.headers["X-Request-Id"] = request_id(request)
+            response.headers["X-Request-Id"] = request_id(request.scope)
             return response
 
         return answer
@@ -88,39 +65,6 @@ def install(app: FastAPI) -> None:
 def is_api_path(path: str) -> bool:
     """True where errors are for programs, not for people in a browser."""
     return _API_PATH.fullmatch(path) is not None
-
-
-def request_id(request: Request) -> str:
-    """The id that ties the answer to its log lines: the one that the server gave the request, else a new one."""
-    known = getattr(request.state, "request_id", None)
-    if known is None:
-        known = secrets.token_hex(8)
-        request.state.request_id = known
-    return str(known)
-
-
-def status_of(error: PortalError) -> int:
-    """The HTTP status of a refusal."""
-    return STATUS_OF_CODE.get(error.code, STATUS_OF_KIND[error.kind])
-
-
-def problem(request: Request, error: PortalError) -> JSONResponse:
-    """The answer to a refusal, with Retry-After and WWW-Authenticate where they belong."""
-    status = status_of(error)
-    body: dict[str, Any] = {
-        "type": f"/docs#error-{error.code}",
-        "title": error.code.replace("_", " ").capitalize(),
-        "status": status,
-        "detail": _without_keys(error.message),
-        "code": error.code,
-        "remedy": _without_keys(error.remedy),
-        "request_id": request_id(request),
-    }
-    job_id = getattr(error, "job_id", None)
-    if job_id is not None:
-        body["job_id"] = job_id
-        body["links"] = {"self": f"/v1/jobs/{job_id}"}
-    return _answer(status, body, _headers(request, error))
 
 
 def invalid_parameter(where: Sequence[str | int], message: str, *, remedy: str | None = None) -> InvalidRequest:
@@ -161,21 +105,21 @@ def _for_api_paths(translate: Handler, previous: Handler | None) -> Handler:
 
 
 def _of_refusal(request: Request, error: PortalError) -> Response:
-    status = status_of(error)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        cause = type(error.__cause__).__name__ if error.__cause__ else None
-        log.warning("request refused", request_id=request_id(request), code=error.code, cause=cause)
-    return problem(request, error)
+    log_refusal(request.scope, error)
+    answer = problem(request.scope, error, type_uri=f"/docs#error-{error.code}")
+    if error.kind == "unauthenticated":
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
 
 
 def _of_validation(request: Request, error: RequestValidationError) -> Response:
-    return problem(request, first_invalid(error.errors()))
+    return _of_refusal(request, first_invalid(error.errors()))
 
 
 def _of_http(request: Request, error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         missing = NotFound("There is no such route.", remedy="See /docs for the routes there are.")
-        return problem(request, missing)
+        return _of_refusal(request, missing)
     phrase = HTTPStatus(error.status_code).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     body = {
@@ -185,47 +129,25 @@ def _of_http(request: Request, error: HTTPException) -> Response:
         "detail": f"{phrase}.",
         "code": code,
         "remedy": "See /docs for what this route takes.",
-        "request_id": request_id(request),
+        "request_id": request_id(request.scope),
     }
-    return _answer(error.status_code, body, dict(error.headers or {}))
+    return problem_answer(body, error.headers or {})
 
 
 def _of_disconnect(request: Request, error: ClientDisconnect) -> Response:
-    log.info("client went away", request_id=request_id(request))
+    log.info("client went away", request_id=request_id(request.scope))
     return Response(status_code=400)
 
 
 def _of_unforeseen(request: Request, error: Exception) -> Response:
-    log.error("request failed", request_id=request_id(request), method=request.method, exc_info=error)
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    log.error("request failed", request_id=request_id(request.scope), method=request.method, exc_info=error)
     body = {
         "type": "/docs#error-internal",
         "title": "Internal error",
-        "status": status,
+        "status": HTTPStatus.INTERNAL_SERVER_ERROR,
         "detail": "The portal could not answer this request.",
         "code": "internal",
         "remedy": "Try again; if it lasts, give the request_id to the operator.",
-        "request_id": request_id(request),
+        "request_id": request_id(request.scope),
     }
-    return _answer(status, body, {})
-
-
-def _headers(request: Request, error: PortalError) -> dict[str, str]:
-    headers = {}
-    if error.kind == "unauthenticated":
-        headers["WWW-Authenticate"] = "Bearer"
-    retry_after = error.retry_after_seconds
-    if retry_after is None and error.kind in ("over_quota", "busy", "unavailable"):
-        retry_after = _DEFAULT_RETRY_SECONDS
-    if retry_after is not None:
-        headers["Retry-After"] = str(retry_after)
-    return headers
-
-
-def _answer(status: int, body: dict[str, Any], headers: dict[str, str]) -> JSONResponse:
-    headers["X-Request-Id"] = str(body["request_id"])
-    return JSONResponse(body, status_code=status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
-
-
-def _without_keys(text: str) -> str:
-    return _KEY.sub("ocr_…", text)
+    return problem_answer(body, {})

@@ -1,4 +1,4 @@
-"""What the sandbox's child does: the only functions that open untrusted bytes. Never called in the portal's process.
+"""What the sandbox's children do: the only functions that decode images. Never called in the portal's process.
 
 Limits are checked on headers before any pixel is decoded. The decoders are imported late, in the child.
 """
@@ -23,6 +23,8 @@ from portal.errors import PortalError
 if TYPE_CHECKING:
     from PIL import Image
 
+VIEW_LONGEST_SIDE_PX = 16_000
+VIEW_QUALITY = 85
 _STDERR = 2
 
 
@@ -61,6 +63,23 @@ def render(path: Path, media_type: str, number: int, max_pixels: int, target: Pa
     return RenderedPage(image.width, image.height, dpi)
 
 
+def write_view(image: Path, rotation_degrees: int, target: Path) -> None:
+    """Writes our own PNG as JPEG into `target`, turned clockwise by 0, 90, 180 or 270 degrees. Raises OSError."""
+    from PIL import Image, PngImagePlugin
+
+    turns = {
+        90: Image.Transpose.ROTATE_270,
+        180: Image.Transpose.ROTATE_180,
+        270: Image.Transpose.ROTATE_90,
+    }
+    turn = turns[rotation_degrees] if rotation_degrees else None
+    # Not Image.open: our own PNG may be larger than what Pillow takes for a bomb.
+    with PngImagePlugin.PngImageFile(image) as page:
+        page.thumbnail((VIEW_LONGEST_SIDE_PX, VIEW_LONGEST_SIDE_PX))
+        view = page if turn is None else page.transpose(turn)
+        view.save(target, "JPEG", quality=VIEW_QUALITY)
+
+
 def _page_sizes(path: Path, media_type: str, max_pages: int, max_pixels: int) -> tuple[PageSize, ...]:
     if media_type == PDF:
         from portal.documents import pdf_pages
@@ -93,7 +112,9 @@ def _decoder_errors() -> Iterator[None]:
         yield
     except (PortalError, MemoryError):
         raise
-    except Exception:  # noqa: BLE001
+    # No list of types would hold: EXIF alone gives eight (see images.py), and each release of a decoder adds some.
+    # The price: a bug of ours in here reads as file_corrupt of that one file.
+    except Exception:  # noqa: BLE001 - the translator of the decoders' errors
         raise refusals.corrupt() from None
 
 

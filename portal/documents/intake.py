@@ -41,14 +41,14 @@ class Admitted:
     byte_size: int
 
 
-def admit(upload: Upload, sandbox: Sandbox, limits: IntakeSettings) -> Admitted:
-    """Checks an upload. Raises DocumentRefused naming the file, or Unavailable."""
+def admit(upload: Upload, sandbox: Sandbox, limits: IntakeSettings, *, owner: str) -> Admitted:
+    """Checks an upload of `owner`, a tenant's id. Raises DocumentRefused naming the file, Busy or Unavailable."""
     file_name = clean_file_name(upload.file_name)
     try:
         with storage_errors():
             byte_size = upload.path.stat().st_size
             _check_size(byte_size, limits.max_file_bytes)
-            inspection = sandbox.inspect(upload.path)
+            inspection = sandbox.inspect(upload.path, owner=owner)
             return Admitted(file_name, inspection, _sha256(upload.path), byte_size)
     except DocumentRefused as refusal:
         raise refusals.about(file_name, refusal) from refusal

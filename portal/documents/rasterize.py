@@ -6,12 +6,8 @@ from pathlib import Path
 
 from portal.documents import refusals
 from portal.documents.sandbox import Sandbox
-from portal.documents.storage import replacing, storage_errors
 from portal.domain import PageImage
 from portal.errors import DocumentRefused
-
-VIEW_LONGEST_SIDE_PX = 16_000
-VIEW_QUALITY = 85
 
 
 def rasterize(sandbox: Sandbox, source: Path, media_type: str, number: int, target: Path) -> PageImage:
@@ -27,22 +23,10 @@ def rasterize(sandbox: Sandbox, source: Path, media_type: str, number: int, targ
     return PageImage(target, written.width_px, written.height_px, written.dpi)
 
 
-def write_view(image: PageImage, rotation_degrees: int, target: Path) -> None:
+def write_view(sandbox: Sandbox, image: PageImage, rotation_degrees: int, target: Path) -> None:
     """Writes the page as JPEG, turned clockwise by 0, 90, 180 or 270 degrees.
 
     It keeps its size, because boxes are in page pixels, up to 16,000 pixels a side: past that it is shrunk, and a
     viewer that scales the boxes with the page (an SVG viewBox) shows both right. Raises Unavailable.
     """
-    from PIL import Image, PngImagePlugin
-
-    turns = {
-        90: Image.Transpose.ROTATE_270,
-        180: Image.Transpose.ROTATE_180,
-        270: Image.Transpose.ROTATE_90,
-    }
-    turn = turns[rotation_degrees] if rotation_degrees else None
-    # Not Image.open: our own PNG may be larger than what Pillow takes for a bomb.
-    with storage_errors(), PngImagePlugin.PngImageFile(image.path) as page, replacing(target) as part:
-        page.thumbnail((VIEW_LONGEST_SIDE_PX, VIEW_LONGEST_SIDE_PX))
-        view = page if turn is None else page.transpose(turn)
-        view.save(part, "JPEG", quality=VIEW_QUALITY)
+    sandbox.write_view(image.path, rotation_degrees, target)

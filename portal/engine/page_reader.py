@@ -20,16 +20,17 @@ import numpy.typing as npt
 import onnxruntime
 import rapidocr
 from omegaconf import flag_override
+from onnxruntime.capi import onnxruntime_pybind11_state
 from rapidocr.inference_engine.onnxruntime import ONNXRuntimeError
 
 from portal.domain import Line, PageText, Quad
+from portal.engine.decoding import Reading
 from portal.engine.geometry import bounding_box
 from portal.engine.layout import page_text
+from portal.engine.recogniser import Image, LineRecogniser
 from portal.errors import EngineError
 
-Image = npt.NDArray[np.uint8]
 Quads = npt.NDArray[np.float32]
-Reading = tuple[str, float]
 
 _WEIGHTS = Path(rapidocr.__file__).parent / "models"
 _LONGEST_SIDE_PX = 2000
@@ -43,6 +44,8 @@ _MOST_WORKING_PIXELS = 12_000_000
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h of glibc
 _MMAP_THRESHOLD_BYTES = 16 * 2**20
 
+_REFUSED = (ONNXRuntimeError, onnxruntime_pybind11_state.Fail, onnxruntime_pybind11_state.RuntimeException)
+
 _libc = ctypes.CDLL(None) if os.name == "posix" else None
 
 
@@ -51,7 +54,7 @@ def read_page(path: str, threads: int) -> PageText:
     image = _load(path)
     try:
         return _reader(threads).read(image)
-    except ONNXRuntimeError as error:
+    except _REFUSED as error:
         # Sizes are bounded, so a run that the runtime refuses is one it could not allocate for.
         raise MemoryError from error
     except cv2.error as error:
@@ -129,7 +132,7 @@ def _return_freed_memory() -> None:
 
 
 class _PageReader:
-    """One pair of onnxruntime sessions with a fixed number of threads; never shared between threads."""
+    """A detector and a recogniser with a fixed number of threads; never shared between threads."""
 
     def __init__(self, threads: int) -> None:
         self._ocr = rapidocr.RapidOCR(
@@ -140,13 +143,12 @@ class _PageReader:
                 "Global.use_vertical_padding": False,
                 "Det.limit_type": "min",
                 "Det.limit_side_len": 32,
-                "Rec.rec_batch_num": 1,
             }
         )
-        # Given sessions, rapidocr looks for no weights of its own, here or on the network.
+        # Given a session, rapidocr looks for no weights of its own, here or on the network.
         with flag_override(self._ocr.cfg, "allow_objects", True):
             self._ocr.cfg.Det.session = _session("PP-OCRv6_det_small.onnx", threads)
-            self._ocr.cfg.Rec.session = _session("PP-OCRv6_rec_small.onnx", threads)
+        self._lines = LineRecogniser(_session("PP-OCRv6_rec_small.onnx", threads))
 
     def read(self, page: Image) -> PageText:
         """The text of a BGR image of any orientation."""
@@ -156,7 +158,7 @@ class _PageReader:
         upright = np.ascontiguousarray(np.rot90(image, k=-turns))
         quads = _turned(quads, turns, image)
         unread = [at for at in range(len(quads)) if at not in readings]
-        readings.update(zip(unread, self._recognise(self._crops(upright, quads[unread])), strict=True))
+        readings.update(zip(unread, self._lines.read(self._crops(upright, quads[unread])), strict=True))
         width, height = page.shape[1::-1] if turns % 2 == 0 else page.shape[:2]
         quads = quads * np.float32(width / upright.shape[1])
         lines = [_line(quad, readings[at], width, height) for at, quad in enumerate(quads)]
@@ -188,22 +190,16 @@ class _PageReader:
             return 0, {}
         # Tall crops come turned counter-clockwise, which is the clockwise turn 3.
         crops = self._crops(image, quads[voters])
-        forward = self._recognise(crops)
+        forward = self._lines.read(crops)
         best, turns = forward, 3 if is_sideways else 0
         if _mean_score(forward) < _SURE_SCORE:
-            backward = self._recognise([np.ascontiguousarray(crop[::-1, ::-1]) for crop in crops])
+            backward = self._lines.read([np.ascontiguousarray(crop[::-1, ::-1]) for crop in crops])
             if _mean_score(backward) > _mean_score(forward):
                 best, turns = backward, 1 if is_sideways else 2
         return turns, {int(at): reading for at, reading in zip(voters, best, strict=True)}
 
     def _crops(self, image: Image, quads: Quads) -> list[Image]:
         return cast("list[Image]", self._ocr.crop_text_regions(image, quads))
-
-    def _recognise(self, crops: list[Image]) -> list[Reading]:
-        if not crops:
-            return []
-        read: Any = self._ocr.recognize_txt(crops)
-        return list(zip(read.txts, map(float, read.scores), strict=True))
 
 
 def _turned(quads: Quads, turns: int, image: Image) -> Quads:
@@ -217,9 +213,9 @@ def _turned(quads: Quads, turns: int, image: Image) -> Quads:
 
 def _line(quad: Quads, reading: Reading, width_px: int, height_px: int) -> Line:
     corners = cast(Quad, tuple(round(float(value), 1) for value in quad.ravel()))
-    text, score = reading
-    return Line(text.strip(), bounding_box(corners, width_px, height_px), round(score, 4), corners)
+    box = bounding_box(corners, width_px, height_px)
+    return Line(reading.text.strip(), box, round(reading.score, 4), corners)
 
 
 def _mean_score(readings: list[Reading]) -> float:
-    return sum(score for _, score in readings) / len(readings)
+    return sum(reading.score for reading in readings) / len(readings)

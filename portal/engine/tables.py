@@ -14,6 +14,8 @@ _MIN_TABLE_ROWS = 3
 _MIN_FILLED = 0.5
 _MIN_ALIGNED = 0.8
 _MIN_PAIRS = 0.75
+_MOST_HEAD_ROWS = 5
+_TIGHT = 0.65
 
 
 def to_blocks(region: Region) -> list[Block]:
@@ -24,7 +26,7 @@ def to_blocks(region: Region) -> list[Block]:
         slots = _slots(region[first:last])
         if slots is not None:
             blocks += _paragraphs(region[start:first])
-            blocks.append(_table(region[first:last], slots))
+            blocks.append(_table(_with_one_head(region[first:last], slots), slots))
             start = last
     return blocks + _paragraphs(region[start:])
 
@@ -90,6 +92,22 @@ def _slot_of(fragment: Fragment, slots: Sequence[Slot]) -> int:
         return min(fragment.x1, slots[at][1]) - max(fragment.x0, slots[at][0])
 
     return max(range(len(slots)), key=overlap)
+
+
+def _with_one_head(rows: Region, slots: Sequence[Slot]) -> Region:
+    """The rows with those of a head of several lines as one.
+
+    They are: none fills all columns, together they do, and they follow each other far closer than the rows of
+    the body. Where the gaps do not tell head from body the rows stay apart.
+    """
+    gaps = [_gap(rows, at) for at in range(len(rows))]
+    for count in range(min(_MOST_HEAD_ROWS, len(rows) - 2), 1, -1):
+        head = rows[:count]
+        used = {_slot_of(fragment, slots) for row in head for fragment in row}
+        is_partial = all(len(row) < len(slots) for row in head)
+        if is_partial and len(used) == len(slots) and max(gaps[1:count]) <= _TIGHT * min(gaps[count:]):
+            return [[fragment for row in head for fragment in row], *rows[count:]]
+    return rows
 
 
 def _table(rows: Sequence[Row], slots: Sequence[Slot]) -> Block:

@@ -21,7 +21,7 @@ from models.base import now
 from portal.domain import JobState, PageState, Task, TaskPrompt
 from portal.usage.entries import EndedPage, Outcome, record_page
 
-MAX_CLAIMS = 5
+MAX_CLAIMS = 10
 STRAY_AFTER = timedelta(seconds=30)
 
 

@@ -136,8 +136,10 @@ class Dispatcher:
             at_work[token].cancel()
 
     def _look_at_claims(self, tokens: list[str], is_stray_look: bool) -> set[str]:
-        with self._context.database.reading() as session:
-            lost = claims.lost(session, tokens)
+        lost: set[str] = set()
+        if tokens:
+            with self._context.database.reading() as session:
+                lost = claims.lost(session, tokens)
         if is_stray_look:
             with self._context.database.transaction() as session:
                 strays = claims.requeue_strays(session, self._worker, tokens)

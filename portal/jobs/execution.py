@@ -65,7 +65,7 @@ async def _outcome(context: JobContext, claim: Claim, engine: Engine, slots: asy
         async with slots:
             reading, attempt = await _read(engine, image, claim, context.settings.engine.page_seconds)
         rotation = reading.rotation_degrees if isinstance(reading, PageText) else 0
-        await asyncio.to_thread(_keep_view, image, rotation, context.storage.page_view_path(*place))
+        await asyncio.to_thread(_keep_view, context, image, rotation, context.storage.page_view_path(*place))
     except DocumentRefused as error:
         return _failed(error, claim.attempt)
     finally:
@@ -89,10 +89,10 @@ def _refuse_missing(source: Path) -> NoReturn:
     )
 
 
-def _keep_view(image: PageImage, rotation_degrees: int, target: Path) -> None:
+def _keep_view(context: JobContext, image: PageImage, rotation_degrees: int, target: Path) -> None:
     try:
-        write_view(image, rotation_degrees, target)
-    except (OSError, Unavailable) as error:  # a full disk must not cost the text that was read
+        write_view(context.sandbox, image, rotation_degrees, target)
+    except (DocumentRefused, Unavailable) as error:  # a full disk must not cost the text that was read
         log.warning("page image not kept", reason=type(error).__name__)
 
 

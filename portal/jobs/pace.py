@@ -44,9 +44,10 @@ def measure(session: Session, engine: str, slots: int) -> Pace:
     return Pace(mean, mean / (max(slots, 1) + PAGES_AHEAD))
 
 
-def queued_pages(session: Session) -> int:
-    """Pages waiting over all tenants: what PORTAL_MAX_BACKLOG_PAGES bounds."""
-    return session.scalar(select(func.count()).where(Page.state == PageState.QUEUED)) or 0
+def queued_pages(session: Session, tenant_id: str | None = None) -> int:
+    """Pages waiting, of one tenant or of all: what PORTAL_MAX_BACKLOG_PAGES bounds."""
+    own = (Page.tenant_id == tenant_id,) if tenant_id is not None else ()
+    return session.scalar(select(func.count()).where(Page.state == PageState.QUEUED, *own)) or 0
 
 
 def retry_after_seconds(excess_pages: int, drain_seconds: float) -> int:

@@ -10,21 +10,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models import DocumentRow, Job, Page
+from models import ApiKey, DocumentRow, Job, Page
 from models.base import new_id
 from portal import audit
 from portal.db import lock_across_processes
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Busy, Forbidden, InvalidRequest, Unavailable
+from portal.errors import Busy, Forbidden, InvalidRequest, TooManyInFlight, Unauthenticated, Unavailable
 from portal.jobs import pace
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
 
+_RESERVE_SHARE = 10
 _BACKLOG_KEY = 0x0C2BAC10  # any fixed number other than the schema's and the dispatcher's
 
 
@@ -51,7 +53,7 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     then nothing is stored. The uploads stay the caller's to remove.
     """
     engine = _check_order(context, principal, uploads, order)
-    _refuse_when_full(context, engine, pages=len(uploads))
+    _refuse_when_full(context, principal, engine, pages=len(uploads))
     owner, limits = principal.tenant_id, context.settings.intake
     admitted = [admit(upload, context.sandbox, limits, owner=owner) for upload in uploads]
     chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
@@ -60,7 +62,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         context.database.transaction() as session,
     ):
         lock_across_processes(session, _BACKLOG_KEY)
-        _refuse_backlog(session, context, engine, pages=sum(len(pages) for pages in chosen))
+        _refuse_backlog(session, principal.tenant_id, context, engine, pages=sum(len(pages) for pages in chosen))
+        _refuse_revoked(session, principal)
         job = _insert(session, principal, documents, order, engine)
     context.notices.announce(job.id)
     return get_job(context, principal.tenant_id, job.id)
@@ -130,28 +133,40 @@ def _discard(context: JobContext, principal: Principal, documents: Sequence[_Sto
         discard_blobs(context, principal.tenant_id, document.document_id)
 
 
-def _refuse_when_full(context: JobContext, engine: Engine, *, pages: int) -> None:
+def _refuse_when_full(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> None:
     """The early look, before any file is opened; the one that counts is inside the transaction."""
     with context.database.reading() as session:
-        _refuse_backlog(session, context, engine, pages=pages)
+        _refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
 
 
-def _refuse_backlog(session: Session, context: JobContext, engine: Engine, *, pages: int) -> None:
+def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engine: Engine, *, pages: int) -> None:
+    """One tenant may fill half of the backlog; one of whom nothing waits has a reserve beyond its end."""
     limit = context.settings.engine.max_backlog_pages
-    excess = pace.queued_pages(session) + pages - limit
-    if excess <= 0:
-        return
-    if pages > limit:
+    own_limit = max(1, limit // 2)
+    if pages > own_limit:
         raise InvalidRequest(
-            f"{pages} pages are more than the portal takes at once ({limit}).",
+            f"{pages} pages are more than the portal takes at once ({own_limit}).",
             code="too_many_pages",
             remedy="Split the document, or choose fewer pages.",
         )
+    own = pace.queued_pages(session, tenant_id)
+    reserve = 0 if own else max(1, limit // _RESERVE_SHARE)
+    own_excess, excess = own + pages - own_limit, pace.queued_pages(session) + pages - limit - reserve
+    if max(own_excess, excess) <= 0:
+        return
     drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
-    raise Busy(
-        "The portal has as much waiting work as it may hold.",
-        retry_after_seconds=pace.retry_after_seconds(excess, drain_seconds),
-    )
+    retry_after = pace.retry_after_seconds(max(own_excess, excess), drain_seconds)
+    if own_excess > 0:
+        raise TooManyInFlight(f"{own} of your pages are waiting, and {own_limit} may.", retry_after_seconds=retry_after)
+    raise Busy("The portal has as much waiting work as it may hold.", retry_after_seconds=retry_after)
+
+
+def _refuse_revoked(session: Session, principal: Principal) -> None:
+    """A key may have ended while its upload came in; what it began must not be taken any more."""
+    own = (ApiKey.tenant_id == principal.tenant_id, ApiKey.id == principal.api_key_id)
+    revoked_at = session.scalar(select(ApiKey.revoked_at).where(*own)) if principal.api_key_id else None
+    if revoked_at is not None:
+        raise Unauthenticated("This API key was revoked.", code="api_key_revoked", remedy="Use another key.")
 
 
 def _insert(session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine) -> Job:

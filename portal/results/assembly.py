@@ -1,8 +1,7 @@
-"""Pages to documents: the order in which a job's pages are handed out, whatever order they were read in."""
+"""A page of a job as it is handed out, and the words for one that has no text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from portal.domain import PageState, PageText
@@ -22,23 +21,6 @@ class ReadPage:
     state: PageState
     text: PageText | None
     error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """One document of a job with its pages in order."""
-
-    id: str
-    file_name: str
-    pages: tuple[ReadPage, ...]
-
-
-def assemble(pages: Sequence[ReadPage]) -> tuple[ReadDocument, ...]:
-    """Documents in the order of their first page, each with its pages by position."""
-    by_document: dict[str, list[ReadPage]] = {}
-    for page in sorted(pages, key=lambda page: page.position):
-        by_document.setdefault(page.document_id, []).append(page)
-    return tuple(ReadDocument(id, own[0].file_name, tuple(own)) for id, own in by_document.items())
 
 
 def shown_text(page: ReadPage) -> PageText | None:

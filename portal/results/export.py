@@ -1,4 +1,4 @@
-"""A job's result as one file: plain text, Markdown or JSON.
+"""A job's result as one file: plain text, Markdown or JSON, written page by page as the reader takes it.
 
 Pages that failed, are blank or were not read are said in words, so that nobody takes a gap for an empty page.
 """
@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
-from portal.results.assembly import ReadDocument, ReadPage, absence, assemble, shown_text
+from portal.results.assembly import ReadPage, absence, shown_text
 from portal.results.serial import page_text_to_json
 
+Boundary = Literal["start", "document", "page"]
+
 _MAX_STEM_BYTES = 120
-_PAGE_BREAK = "\n\f"
 
 
 class ExportFormat(StrEnum):
@@ -30,41 +31,62 @@ class ExportFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A file to hand out. `file_name` is safe in a header and on every file system."""
+    """A file to hand out, in pieces that are made while they are taken, once. `file_name` is safe everywhere."""
 
-    content: bytes
+    chunks: Iterator[bytes]
     media_type: str
     file_name: str
 
 
-def export(job_header: dict[str, Any], pages: Sequence[ReadPage], format: ExportFormat) -> Export:
-    """The whole job in one file. `job_header` opens the JSON; its `id` names the file of several documents."""
-    documents = assemble(pages)
-    stem = _stem(job_header, documents)
+def export(
+    job_header: Mapping[str, Any], file_names: Sequence[str], pages: Iterable[ReadPage], format: ExportFormat
+) -> Export:
+    """The whole job in one file, a page at a time.
+
+    `file_names` are those of its documents; `pages` come by position, those of a document side by side. `job_header`
+    opens the JSON; its `id` names the file of several documents.
+    """
+    stem = _stem(job_header, file_names)
+    has_headings = len(file_names) > 1
     match format:
         case ExportFormat.TXT:
-            return _file(_plain(documents), "text/plain; charset=utf-8", f"{stem}.txt")
+            return _file(_plain(pages, has_headings=has_headings), "text/plain; charset=utf-8", f"{stem}.txt")
         case ExportFormat.MARKDOWN:
-            return _file(_markdown(documents), "text/markdown; charset=utf-8", f"{stem}.md")
+            return _file(_markdown(pages, has_headings=has_headings), "text/markdown; charset=utf-8", f"{stem}.md")
         case ExportFormat.JSON:
-            content = {**job_header, "documents": [_document_json(document) for document in documents]}
-            text = json.dumps(content, ensure_ascii=False, indent=2)
-            return _file(text, "application/json", f"{stem}.json")
+            return _file(_json(job_header, pages), "application/json", f"{stem}.json")
 
 
-def _file(text: str, media_type: str, file_name: str) -> Export:
-    content = text.encode("utf-8", errors="replace").rstrip(b"\n") + b"\n"
-    return Export(content, media_type, file_name)
+def _file(texts: Iterator[str], media_type: str, file_name: str) -> Export:
+    chunks = (text.encode("utf-8", errors="replace") for text in texts)
+    return Export(_ending_in_one_newline(chunks), media_type, file_name)
 
 
-def _plain(documents: Sequence[ReadDocument]) -> str:
+def _ending_in_one_newline(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    held = b""
+    for chunk in chunks:
+        shown = chunk.rstrip(b"\n")
+        if shown:
+            yield held + shown
+            held = b""
+        held += chunk[len(shown) :]
+    yield b"\n"
+
+
+def _bounded(pages: Iterable[ReadPage]) -> Iterator[tuple[Boundary, ReadPage]]:
+    """Each page with what lies before it: the file's start, another document, or a page of its own document."""
+    document_id = None
+    for page in pages:
+        within: Boundary = "start" if document_id is None else "document"
+        yield "page" if page.document_id == document_id else within, page
+        document_id = page.document_id
+
+
+def _plain(pages: Iterable[ReadPage], *, has_headings: bool) -> Iterator[str]:
     """Pages end in a form feed, as those of pdftotext do."""
-    parts = []
-    for document in documents:
-        pages = _PAGE_BREAK.join(_plain_page(page) for page in document.pages)
-        heading = f"===== {document.file_name} =====\n\n" if len(documents) > 1 else ""
-        parts.append(heading + pages)
-    return _PAGE_BREAK.join(parts)
+    for boundary, page in _bounded(pages):
+        heading = f"===== {page.file_name} =====\n\n" if has_headings and boundary != "page" else ""
+        yield ("" if boundary == "start" else "\n\f") + heading + _plain_page(page)
 
 
 def _plain_page(page: ReadPage) -> str:
@@ -72,13 +94,11 @@ def _plain_page(page: ReadPage) -> str:
     return f"[{absence(page)}]" if text is None else text.text
 
 
-def _markdown(documents: Sequence[ReadDocument]) -> str:
-    parts = []
-    for document in documents:
-        pages = "\n\n---\n\n".join(_markdown_page(page) for page in document.pages)
-        heading = f"# {_code(document.file_name)}\n\n" if len(documents) > 1 else ""
-        parts.append(heading + pages)
-    return "\n\n".join(parts)
+def _markdown(pages: Iterable[ReadPage], *, has_headings: bool) -> Iterator[str]:
+    between: dict[Boundary, str] = {"start": "", "document": "\n\n", "page": "\n\n---\n\n"}
+    for boundary, page in _bounded(pages):
+        heading = f"# {_code(page.file_name)}\n\n" if has_headings and boundary != "page" else ""
+        yield between[boundary] + heading + _markdown_page(page)
 
 
 def _markdown_page(page: ReadPage) -> str:
@@ -93,9 +113,22 @@ def _code(name: str) -> str:
     return f"{fence} {name} {fence}" if "`" in name else f"{fence}{name}{fence}"
 
 
-def _document_json(document: ReadDocument) -> dict[str, Any]:
-    pages = [_page_json(page) for page in document.pages]
-    return {"id": document.id, "file_name": document.file_name, "pages": pages}
+def _json(job_header: Mapping[str, Any], pages: Iterable[ReadPage]) -> Iterator[str]:
+    """The header, then documents with their pages. Without indents: json's fast encoder makes none."""
+    between: dict[Boundary, str] = {"start": "", "document": "]}, ", "page": ", "}
+    end = "]}"
+    yield _with_open_list({**job_header, "documents": []})
+    for boundary, page in _bounded(pages):
+        document = {"id": page.document_id, "file_name": page.file_name, "pages": []}
+        opening = "" if boundary == "page" else _with_open_list(document)
+        yield between[boundary] + opening + json.dumps(_page_json(page), ensure_ascii=False)
+        end = "]}]}"
+    yield end
+
+
+def _with_open_list(content: Mapping[str, Any]) -> str:
+    """An object as JSON up to its last value, an empty list, which stays open."""
+    return json.dumps(content, ensure_ascii=False).removesuffix("]}")
 
 
 def _page_json(page: ReadPage) -> dict[str, Any]:
@@ -109,11 +142,11 @@ def _page_json(page: ReadPage) -> dict[str, Any]:
     }
 
 
-def _stem(job_header: dict[str, Any], documents: Sequence[ReadDocument]) -> str:
+def _stem(job_header: Mapping[str, Any], file_names: Sequence[str]) -> str:
     fallback = _safe(f"job-{job_header.get('id', 'result')}")
-    if len(documents) != 1:
+    if len(file_names) != 1:
         return fallback
-    return _safe(re.sub(r"\.[^.]{1,5}$", "", documents[0].file_name)) or fallback
+    return _safe(re.sub(r"\.[^.]{1,5}$", "", file_names[0])) or fallback
 
 
 def _safe(name: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter
 
+from portal.http.given import giving
 from portal.services import Services
 from portal.web import account, sign_in, sign_up
 
@@ -12,11 +13,7 @@ __all__ = ["router"]
 
 def router(services: Services) -> APIRouter:
     """The routes of /login, /logout, /signup and /account; `pages.install` translates what they raise."""
-
-    async def provide(request: Request) -> None:
-        request.state.services = services
-
-    routes = APIRouter(dependencies=[Depends(provide)], include_in_schema=False)
+    routes = APIRouter(dependencies=[giving(services)], include_in_schema=False)
     for part in (sign_in, sign_up, account):
         routes.include_router(part.routes)
     return routes

@@ -9,8 +9,9 @@ from fastapi.responses import RedirectResponse
 
 from portal.accounts import sessions
 from portal.errors import Conflict, InvalidRequest, TooManyAttempts, Unauthenticated
+from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import MemberBrowser, PortalServices, SignedInBrowser
+from portal.web.browsers import MemberBrowser, SignedInBrowser
 from portal.web.forms import FormExpired, FormState, PostedFields, check_member_form, form_page, placed
 
 routes = APIRouter()

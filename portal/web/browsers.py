@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
 from portal.accounts import sessions
 from portal.accounts.sessions import SignedIn
 from portal.errors import Unauthenticated
+from portal.http.given import PortalServices
 from portal.services import Services
 
 FORM_COOKIE = "portal_form"
@@ -33,14 +34,6 @@ class SignedInBrowser:
 
     token: str
     signed_in: SignedIn
-
-
-async def given_services(request: Request) -> Services:
-    """The running portal's parts, which `portal.web.router` puts on each request."""
-    return cast(Services, request.state.services)
-
-
-PortalServices = Annotated[Services, Depends(given_services)]
 
 
 def current_browser(request: Request, services: PortalServices) -> Browser:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Any
-from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 
 from portal.errors import NotFound, PortalError
+from portal.http.downloads import NOTHING_RUNS, result_download
+from portal.http.given import PortalServices, giving
+from portal.http.problems import log_refusal, problem
 from portal.jobs import queries
 from portal.results.export import ExportFormat
 from portal.services import Services
-from portal.web.browsers import MemberBrowser, PortalServices
-from portal.web.refusals import is_navigation, problem
+from portal.web.browsers import MemberBrowser
+from portal.web.refusals import is_navigation
 
-_NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'; sandbox"
 _MAX_POSITION = 2**31 - 1  # what the column holds
 
 
@@ -37,21 +38,18 @@ class _FileRoute(APIRoute):
             except PortalError as error:
                 if is_navigation(request.scope):
                     raise
-                return problem(error, request.scope)
+                log_refusal(request.scope, error)
+                return problem(request.scope, error)
 
         return answer
 
 
 def router(services: Services) -> APIRouter:
     """The routes under /files."""
-
-    async def provide(request: Request) -> None:
-        request.state.services = services
-
     routes = APIRouter(
         prefix="/files/jobs/{job_id}",
         route_class=_FileRoute,
-        dependencies=[Depends(provide)],
+        dependencies=[giving(services)],
         include_in_schema=False,
     )
     routes.add_api_route("/result", _result, methods=["GET"])
@@ -63,14 +61,8 @@ def _result(
     job_id: str, browser: MemberBrowser, services: PortalServices, format: ExportFormat = ExportFormat.TXT
 ) -> Response:
     tenant_id = browser.signed_in.principal.tenant_id
-    found = queries.export_job(services.jobs, tenant_id, job_id, format)
-    headers = {
-        "Content-Disposition": attachment(found.file_name),
-        "Content-Security-Policy": _NOTHING_RUNS,
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-    }
-    return Response(found.content, media_type=found.media_type, headers=headers)
+    found = queries.export_job(services.jobs, tenant_id, job_id, format, partial=True)
+    return result_download(found, {"Cache-Control": "no-store"})
 
 
 def _page_image(
@@ -87,15 +79,9 @@ def _page_image(
         "ETag": etag,
         "Cache-Control": "private, no-cache",
         "Content-Disposition": "inline",
-        "Content-Security-Policy": _NOTHING_RUNS,
+        "Content-Security-Policy": NOTHING_RUNS,
         "X-Content-Type-Options": "nosniff",
     }
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return FileResponse(path, media_type="image/jpeg", headers=headers, stat_result=status)
-
-
-def attachment(file_name: str) -> str:
-    """A Content-Disposition that saves under `file_name` (RFC 6266): an ASCII form, and the real one encoded."""
-    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in file_name)
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"

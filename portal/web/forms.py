@@ -12,10 +12,11 @@ from fastapi.responses import HTMLResponse
 
 from portal.accounts import csrf
 from portal.errors import Forbidden, InvalidRequest, PortalError
+from portal.http.problems import retry_after_seconds, status_of
 from portal.services import Services
 from portal.web.browsers import FORM_COOKIE, keep_form_cookie
 from portal.web.origin import check_origin
-from portal.web.refusals import RequestTooLarge, UnsupportedMediaType, status_of
+from portal.web.refusals import RequestTooLarge, UnsupportedMediaType
 from portal.web.rendering import render
 
 CSRF_FIELD = "csrf_token"
@@ -116,7 +117,7 @@ def form_page(template: str, form: FormState, **context: Any) -> HTMLResponse:
         template,
         {"form": form, **context},
         status=status_of(error) if error else 200,
-        retry_after_seconds=error.retry_after_seconds if error else None,
+        retry_after_seconds=retry_after_seconds(error) if error else None,
     )
 
 

@@ -29,13 +29,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from portal.accounts.sessions import SignedIn
 from portal.errors import Forbidden, NotFound, PortalError, Unauthenticated
+from portal.http.problems import log_refusal, problem
 from portal.web.bindings import Bindings, UploadBudget
 from portal.web.calls import content_length, read_call, replay, written
 from portal.web.event_files import EventFiles
 from portal.web.gradio_page import HeldAnswer, private_answer, public_answer
 from portal.web.gradio_routes import SESSION_HASH, AllowedRoutes, Check
 from portal.web.origin import check_origin, is_own_url
-from portal.web.refusals import is_navigation, problem, sign_in_redirect
+from portal.web.refusals import is_navigation, sign_in_redirect
 from portal.web.uploads import UploadStream, drain, sweep
 from portal.web.visit import Visit, owner_of, route_path, session_token, unexpected, until_signed_out, without_headers
 
@@ -124,7 +125,8 @@ class GradioGuard:
         except PortalError as error:
             if started or is_navigation(scope):
                 raise  # the portal's translator makes a page of it
-            await problem(error, scope)(scope, receive, send)
+            log_refusal(scope, error)
+            await problem(scope, error)(scope, receive, send)
         except ClientDisconnect:
             return
 
@@ -163,7 +165,7 @@ class GradioGuard:
 
     def _to_sign_in(self, scope: Scope, path: str) -> ASGIApp:
         if not is_navigation(scope):
-            return problem(Unauthenticated("Sign in to use the portal.", remedy="Sign in, then try again."), scope)
+            return problem(scope, Unauthenticated("Sign in to use the portal.", remedy="Sign in, then try again."))
         if not self._routes.is_page(path):
             return sign_in_redirect("/")
         query = scope["query_string"].decode("latin-1")

@@ -15,14 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.web.refusals import is_navigation, sign_in_redirect, status_of
+from portal.http.problems import log_refusal, request_id, retry_after_seconds, status_of
+from portal.web.refusals import is_navigation, sign_in_redirect
 from portal.web.rendering import render
 
 log = structlog.get_logger()
 
-_DEFAULT_RETRY_SECONDS = 30
 _TITLE_OF_STATUS = {
-    400: "That did not work",
     403: "Not allowed",
     404: "Page not found",
     405: "Page not found",
@@ -75,7 +74,11 @@ async def _of_disconnect(_request: Request, _error: Exception) -> Response:
 
 async def _of_unforeseen(request: Request, error: Exception) -> Response:
     log.error(
-        "request failed", request_id=_request_id(request), method=request.method, path=request.url.path, exc_info=error
+        "request failed",
+        request_id=request_id(request.scope),
+        method=request.method,
+        path=request.url.path,
+        exc_info=error,
     )
     words = _Words(
         "Something went wrong",
@@ -86,21 +89,16 @@ async def _of_unforeseen(request: Request, error: Exception) -> Response:
 
 
 def _refused(request: Request, error: PortalError, *, status: int | None = None) -> Response:
+    log_refusal(request.scope, error)
     status = status or status_of(error)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        cause = type(error.__cause__).__name__ if error.__cause__ else None
-        log.warning("request refused", request_id=_request_id(request), code=error.code, cause=cause)
-    retry_after = error.retry_after_seconds
-    if retry_after is None and status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-        retry_after = _DEFAULT_RETRY_SECONDS
     words = _Words(_TITLE_OF_STATUS.get(status, "That did not work"), error.message, error.remedy)
-    return _page(request, words, status=status, retry_after_seconds=retry_after)
+    return _page(request, words, status=status, retry_after_seconds=retry_after_seconds(error))
 
 
 def _page(request: Request, words: _Words, *, status: int, retry_after_seconds: int | None = None) -> Response:
     return render(
         "error.html",
-        {"words": words, "status": status, "request_id": _request_id(request), "member": None},
+        {"words": words, "status": status, "request_id": request_id(request.scope), "member": None},
         status=status,
         retry_after_seconds=retry_after_seconds,
     )
@@ -111,8 +109,3 @@ def _way_back(request: Request) -> str:
     if not is_navigation(request.scope):
         return "/"
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
-
-
-def _request_id(request: Request) -> str | None:
-    known: str | None = getattr(request.state, "request_id", None)
-    return known

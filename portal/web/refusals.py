@@ -1,29 +1,14 @@
-"""How the guard and the file routes refuse: problem+json (RFC 9457), or the way to the sign-in page."""
+"""What only the pages' side refuses, and how it tells a person's link from a script's request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from portal.errors import Kind, PortalError
-
-_STATUS_OF_KIND: Mapping[Kind, int] = {
-    "invalid": 400,
-    "unauthenticated": 401,
-    "forbidden": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "over_quota": 429,
-    "busy": 503,
-    "unavailable": 503,
-}
-_STATUS_OF_CODE: Mapping[str, int] = {"request_too_large": 413, "unsupported_media_type": 415}
-_DEFAULT_RETRY_SECONDS = 30
+from portal.errors import PortalError
 
 
 class RequestTooLarge(PortalError):
@@ -40,28 +25,6 @@ class UnsupportedMediaType(PortalError):
     remedy = "Use the portal's own pages, or the API under /v1."
 
 
-def status_of(error: PortalError) -> int:
-    """The HTTP status of a refusal."""
-    return _STATUS_OF_CODE.get(error.code, _STATUS_OF_KIND[error.kind])
-
-
-def problem(error: PortalError, scope: Scope) -> Response:
-    """The refusal as problem+json, with Retry-After where waiting helps; never cached."""
-    status = status_of(error)
-    body: dict[str, Any] = {
-        "type": "about:blank",
-        "title": error.code.replace("_", " ").capitalize(),
-        "status": status,
-        "detail": error.message,
-        "code": error.code,
-        "remedy": error.remedy,
-        "request_id": scope.get("state", {}).get("request_id"),
-    }
-    return JSONResponse(
-        body, status_code=status, headers=_headers(error, status), media_type="application/problem+json"
-    )
-
-
 def sign_in_redirect(next_path: str) -> Response:
     """303 to the sign-in page, which comes back to `next_path` (a path of ours, with its query)."""
     return RedirectResponse(
@@ -75,12 +38,3 @@ def is_navigation(scope: Scope) -> bool:
         return False
     headers = Headers(scope=scope)
     return "text/html" in headers.get("accept", "") and headers.get("sec-fetch-mode", "navigate") == "navigate"
-
-
-def _headers(error: PortalError, status: int) -> dict[str, str]:
-    headers = {"Cache-Control": "no-store"}
-    if error.retry_after_seconds is not None:
-        headers["Retry-After"] = str(error.retry_after_seconds)
-    elif status in (429, 503):
-        headers["Retry-After"] = str(_DEFAULT_RETRY_SECONDS)
-    return headers

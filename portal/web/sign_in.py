@@ -9,8 +9,9 @@ from fastapi.responses import RedirectResponse
 
 from portal.accounts import sessions
 from portal.errors import PortalError, TooManyAttempts, Unauthenticated
+from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import CurrentBrowser, PortalServices, forget_session, keep_session
+from portal.web.browsers import CurrentBrowser, forget_session, keep_session
 from portal.web.forms import (
     WHOLE_FORM,
     FormExpired,

@@ -11,8 +11,9 @@ from fastapi.responses import RedirectResponse
 from portal.accounts import naming, passwords, sessions, tenants
 from portal.domain import Principal
 from portal.errors import Conflict, InvalidRequest, PortalError, TooManyAttempts
+from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import Browser, CurrentBrowser, PortalServices, keep_session
+from portal.web.browsers import Browser, CurrentBrowser, keep_session
 from portal.web.forms import (
     FormExpired,
     FormState,

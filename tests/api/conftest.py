@@ -140,7 +140,7 @@ def live(_live: Portal) -> Iterator[Portal]:
 def _is_idle(live: Portal) -> bool:
     open_pages = select(Page.id).where(Page.state.in_(("queued", "running"))).limit(1)
     with live.services.database.reading() as session:
-        return session.scalar(open_pages) is None and live.engine._at_once == 0
+        return session.scalar(open_pages) is None and live.engine.calls_now == 0
 
 
 @pytest.fixture
@@ -181,6 +181,12 @@ def bob(live: Portal, alice: Persona, people: Callable[..., Persona]) -> Persona
 @pytest.fixture
 def charlie(live: Portal, people: Callable[..., Persona]) -> Persona:
     """The owner of another tenant."""
+    return people(_owner(live))
+
+
+@pytest.fixture
+def dora(live: Portal, people: Callable[..., Persona]) -> Persona:
+    """The owner of a third tenant."""
     return people(_owner(live))
 
 

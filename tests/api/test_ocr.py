@@ -17,6 +17,8 @@ from sqlalchemy import select
 
 from models import Job
 from portal.engine.fakes import answers, fails
+from portal.errors import Unavailable
+from portal.jobs import queries
 from tests.api.conftest import (
     Persona,
     Portal,
@@ -218,6 +220,20 @@ def test_job_goes_on_when_the_wait_elapses(live: Portal, alice: Persona) -> None
     body = assert_problem(reply, 504, "still_running")
     assert int(reply.headers["Retry-After"]) >= 1
     live.engine.is_held = False
+    later = alice.client.get(f"{body['links']['self']}?wait=20").json()
+    assert (later["id"], later["state"]) == (body["job_id"], "succeeded")
+
+
+def test_job_is_named_when_the_database_goes_away_while_it_waits(
+    live: Portal, alice: Persona, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise Unavailable("The database does not answer.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(queries, "wait", fail)
+        body = assert_problem(alice.client.post("/v1/ocr", json=_request()), 503, "unavailable")
+    assert "do not send it again" in body["remedy"]
     later = alice.client.get(f"{body['links']['self']}?wait=20").json()
     assert (later["id"], later["state"]) == (body["job_id"], "succeeded")
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from pathlib import Path
+from typing import cast
 
 import httpx
 
+from portal.api.probes import Readiness
 from portal.db import Database
 from portal.documents.storage import Storage
 from tests.api.conftest import Portal
@@ -56,3 +59,47 @@ def test_engine_is_named_when_its_probe_was_not_read(live: Portal) -> None:
         engines.mark(live.engine, None)
     assert reply.status_code == 503
     assert reply.json()["parts"]["engine fake"] == "its probe image was not read."
+
+
+class _Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_parts_are_looked_at_once_a_second_when_many_ask(live: Portal) -> None:
+    looks: list[int] = []
+
+    class Counting:
+        def check(self) -> None:
+            looks.append(1)
+
+    jobs = dataclasses.replace(live.services.jobs, storage=cast(Storage, Counting()))
+    clock = _Clock()
+    readiness = Readiness(dataclasses.replace(live.services, jobs=jobs), clock=clock)
+    for _ in range(50):
+        assert set(readiness.parts().values()) == {"ok"}
+    assert len(looks) == 1
+    clock.seconds = 1.0
+    readiness.parts()
+    assert len(looks) == 2
+
+
+def test_parts_do_not_answer_when_the_look_hangs(live: Portal) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    class Hanging:
+        def check(self) -> None:
+            asked.set()
+            answered.wait(20)
+
+    jobs = dataclasses.replace(live.services.jobs, storage=cast(Storage, Hanging()))
+    readiness = Readiness(dataclasses.replace(live.services, jobs=jobs))
+    looking = threading.Thread(target=readiness.parts)
+    looking.start()
+    assert asked.wait(20)
+    assert readiness.parts()["storage"] != "ok", "and the second caller did not hang"
+    answered.set()
+    looking.join(20)
+    assert readiness.parts()["storage"] == "ok"

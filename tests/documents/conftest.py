@@ -43,7 +43,7 @@ def take(sandbox: Sandbox, limits: IntakeSettings, tmp_path: Path) -> Admit:
         path = content if isinstance(content, Path) else tmp_path / "upload"
         if isinstance(content, bytes):
             path.write_bytes(content)
-        return admit(Upload(file_name, path), sandbox, limits)
+        return admit(Upload(file_name, path), sandbox, limits, owner="acme")
 
     return admitted
 

@@ -167,10 +167,10 @@ def test_next_file_is_admitted_when_one_hangs_its_child(take: Admit, limits: Int
     os.mkfifo(pipe)
     try:
         with pytest.raises(DocumentRefused) as refusal:
-            hanging.inspect(pipe)
+            hanging.inspect(pipe, owner="acme")
         assert refusal.value.code == "file_unreadable"
         (tmp_path / "ok.png").write_bytes(hostile.saved(hostile.corner_page(), "PNG"))
-        assert admit(Upload("ok.png", tmp_path / "ok.png"), hanging, limits).inspection.page_count == 1
+        assert admit(Upload("ok.png", tmp_path / "ok.png"), hanging, limits, owner="acme").inspection.page_count == 1
     finally:
         hanging.close()
 

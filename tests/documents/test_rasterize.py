@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 import pillow_heif
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 from reportlab.pdfgen.canvas import Canvas
 
 from portal.documents.pdf_pages import LONGEST_SIDE_PX
@@ -336,10 +336,10 @@ def test_page_is_unavailable_when_its_document_was_deleted_meanwhile(sandbox: Sa
     [(0, (20, 20), (280, 180)), (90, (180, 20), (20, 280)), (180, (280, 180), (20, 20)), (270, (20, 280), (180, 20))],
 )
 def test_view_is_turned_clockwise(
-    render: Render, tmp_path: Path, rotation: int, red_at: tuple[int, int], white_at: tuple[int, int]
+    sandbox: Sandbox, render: Render, tmp_path: Path, rotation: int, red_at: tuple[int, int], white_at: tuple[int, int]
 ) -> None:
     page = render(hostile.saved(hostile.corner_page(), "PNG"))
-    write_view(page, rotation, tmp_path / "0001.jpg")
+    write_view(sandbox, page, rotation, tmp_path / "0001.jpg")
     with Image.open(tmp_path / "0001.jpg") as view:
         assert view.format == "JPEG"
         assert view.size == ((300, 200) if rotation in (0, 180) else (200, 300))
@@ -347,9 +347,30 @@ def test_view_is_turned_clockwise(
         assert _near(view, white_at, WHITE)
 
 
-def test_view_is_shrunk_when_jpeg_could_not_hold_it(render: Render, tmp_path: Path) -> None:
+def test_view_is_shrunk_when_jpeg_could_not_hold_it(sandbox: Sandbox, render: Render, tmp_path: Path) -> None:
     page = render(hostile.saved(Image.new("L", (70_000, 40)), "PNG"))
     assert (page.width_px, page.height_px) == (70_000, 40)
-    write_view(page, 0, tmp_path / "0001.jpg")
+    write_view(sandbox, page, 0, tmp_path / "0001.jpg")
     with Image.open(tmp_path / "0001.jpg") as view:
         assert view.width == 16_000
+
+
+def test_view_is_made_in_a_child_when_the_page_is_large(
+    sandbox: Sandbox, render: Render, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = render(hostile.saved(Image.new("RGB", (3000, 2000), "white"), "PNG"))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("decoded in the portal's process")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", refuse)
+    write_view(sandbox, page, 90, tmp_path / "0001.jpg")
+    monkeypatch.undo()
+    with Image.open(tmp_path / "0001.jpg") as view:
+        assert view.size == (2000, 3000)
+
+
+def test_view_is_unavailable_and_absent_when_its_page_is_gone(sandbox: Sandbox, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        write_view(sandbox, PageImage(tmp_path / "gone.png", 10, 10, None), 0, tmp_path / "0001.jpg")
+    assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from PIL import Image
 from portal.documents.intake import Upload, admit
 from portal.documents.rasterize import rasterize
 from portal.documents.sandbox import Sandbox
-from portal.errors import DocumentRefused, Unavailable
+from portal.errors import DocumentRefused, PortalError, Unavailable
 from portal.settings import IntakeSettings
 from tests.documents import hostile
 
@@ -125,7 +125,7 @@ def test_child_stays_within_its_memory_when_an_image_would_fill_it(
 def test_page_is_refused_when_it_needs_more_memory_than_allowed(strict_sandbox: Sandbox, tmp_path: Path) -> None:
     source = tmp_path / "large.png"
     Image.new("RGBA", (7000, 7000)).save(source, compress_level=1)
-    inspection = strict_sandbox.inspect(source)
+    inspection = strict_sandbox.inspect(source, owner="acme")
     with pytest.raises(DocumentRefused, match="more memory") as refusal:
         rasterize(strict_sandbox, source, inspection.media_type, 1, tmp_path / "0001.png")
     assert refusal.value.code == "file_unreadable"
@@ -160,11 +160,40 @@ def _busy_child(before: dict[int, float]) -> psutil.Process:
     raise AssertionError("no child became busy")
 
 
+def test_others_are_served_when_bombs_of_one_tenant_hang_the_intake(
+    limits: IntakeSettings, tmp_path: Path, good: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # opening it hangs, as a bomb of the worst kind would
+    children = Sandbox(limits)
+    codes: list[str] = []
+
+    def submit() -> None:
+        try:
+            children.inspect(pipe, owner="flood")  # not `admit`: a pipe has no size
+        except PortalError as error:
+            codes.append(error.code)
+
+    bombs = [threading.Thread(target=submit) for _ in range(40)]
+    for bomb in bombs:
+        bomb.start()
+    try:
+        assert admit(Upload("good.pdf", good), children, limits, owner="quiet").inspection.page_count == 1
+        assert rasterize(children, good, PDF, 1, tmp_path / "0001.png").width_px == 1653
+        assert any(bomb.is_alive() for bomb in bombs), "the bombs hang all the while"
+    finally:
+        children.close()
+        for bomb in bombs:
+            bomb.join(20)
+    assert codes.count("intake_busy") >= 32, "no more than 8 threads are held for one tenant"
+    assert set(codes) <= {"intake_busy", "unavailable"}
+
+
 def test_call_is_unavailable_when_the_sandbox_is_closed(strict: IntakeSettings, good: Path) -> None:
     closed = Sandbox(strict)
     closed.close()
     with pytest.raises(Unavailable):
-        closed.inspect(good)
+        closed.inspect(good, owner="acme")
 
 
 def test_log_stays_empty_when_a_decoder_complains_of_every_row(
@@ -225,7 +254,7 @@ def test_nothing_but_a_refusal_comes_out_of_any_bytes(
     source.write_bytes(content)
     code = "ok"
     try:
-        inspection = admit(Upload("scan.bin", source), sandbox, limits).inspection
+        inspection = admit(Upload("scan.bin", source), sandbox, limits, owner="acme").inspection
         assert inspection.page_count >= 1
         rasterize(sandbox, source, inspection.media_type, inspection.page_count, target)
     except DocumentRefused as refusal:

@@ -117,6 +117,15 @@ def test_columns_are_read_in_order_when_it_is_a_real_scan(read: Reader, shared_c
     assert character_error_rate(truth, read(image).text) <= 0.02
 
 
+def test_spaces_are_put_back_when_they_are_seen_on_a_real_scan(
+    read: Reader, shared_cases: Path, tmp_path: Path
+) -> None:
+    with Image.open(shared_cases / "scans" / "de_apotheke.jpg") as image:
+        text = read(save(image.crop((180, 600, 720, 925)), tmp_path / "crop.png")).text
+    assert "Tel.: 05251/56677" in text
+    assert "Fax: 05251/55572" in text
+
+
 def test_table_is_found_when_it_is_a_real_scan(read: Reader, shared_cases: Path, tmp_path: Path) -> None:
     image, truth = _scan(shared_cases, "zh_lab_table.jpg", tmp_path)
     page = read(image)

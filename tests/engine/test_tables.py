@@ -82,6 +82,28 @@ def test_wrapped_line_joins_the_row_above_when_it_stands_alone() -> None:
     assert _blocks(_grid(cells)) == [("table", expected)]
 
 
+_TALL_HEAD = [["Article", "", "Price", ""], ["and", "Number", "without", ""], ["colour", "", "", "Sum in all"]]
+
+
+def _tall_table(body_pitch: int, head: list[list[str]]) -> list[Fragment]:
+    """A head of three lines, 26 pixels apart, over three rows that stand `body_pitch` apart."""
+    rows = [_grid([cells], top=300 + body_pitch * row) for row, cells in enumerate(_ITEMS[1:])]
+    return _join(*(_grid([cells], top=300 - body_pitch - 26 * (2 - row)) for row, cells in enumerate(head)), *rows)
+
+
+def test_head_is_one_row_when_its_lines_follow_closer_than_the_rows() -> None:
+    head = ["Article and colour", "Number", "Price without", "Sum in all"]
+    assert _blocks(_tall_table(60, _TALL_HEAD)) == [("table", [head, *_ITEMS[1:]])]
+
+
+def test_head_stays_in_rows_when_the_gaps_do_not_tell() -> None:
+    assert _blocks(_tall_table(30, _TALL_HEAD)) == [("table", [*_TALL_HEAD, *_ITEMS[1:]])]
+
+
+def test_rows_stay_apart_when_close_ones_are_full() -> None:
+    assert _blocks(_tall_table(60, [*_ITEMS[1:3], _ITEMS[0]]))[0][1][:2] == _ITEMS[1:3]
+
+
 def test_rows_are_text_when_nothing_lines_up() -> None:
     fragments = [
         Fragment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,18 +39,19 @@ def sandbox() -> Iterator[Sandbox]:
 
 @dataclass(frozen=True)
 class Bench:
-    """A context, its engine and its people: alice owns tenant acme, bob is her member, charlie owns another."""
+    """A context, its engine and its people: alice owns tenant acme, bob is her member, charlie and dora own others."""
 
     context: JobContext
     engine: FakeEngine
     alice: Principal
     bob: Principal
     charlie: Principal
+    dora: Principal
     folder: Path
 
     def upload(self, name: str = "scan.png", *, pages: int = 1) -> Upload:
         """A page with text, or a TIFF of several."""
-        path = self.folder / f"upload-{len(list(self.folder.glob('upload-*')))}"
+        path = self.folder / f"upload-{secrets.token_hex(8)}"
         path.write_bytes(page_bytes(pages))
         return Upload(name, path)
 
@@ -114,14 +116,15 @@ def make_bench(database: Database, sandbox: Sandbox, folder: Path, engines: Sequ
         EngineSettings(page_seconds=2, max_backlog_pages=200),
     )
     context = JobContext(settings, database, Storage(folder / "data"), sandbox, Engines(engines), Notices())
-    acme, other = Tenant(name="acme"), Tenant(name="other")
+    acme, other, third = Tenant(name="acme"), Tenant(name="other"), Tenant(name="third")
     with database.transaction() as session:
-        session.add_all([acme, other])
+        session.add_all([acme, other, third])
         session.flush()
         alice = _member(session, acme, "alice@acme.example", Role.OWNER)
         bob = _member(session, acme, "bob@acme.example", Role.MEMBER)
         charlie = _member(session, other, "charlie@other.example", Role.OWNER)
-    return Bench(context, engines[0], alice, bob, charlie, folder)
+        dora = _member(session, third, "dora@third.example", Role.OWNER)
+    return Bench(context, engines[0], alice, bob, charlie, dora, folder)
 
 
 def _member(session: object, tenant: Tenant, email: str, role: Role) -> Principal:

@@ -37,7 +37,7 @@ def test_text_is_stored_and_counted_when_pages_are_read(bench: Bench) -> None:
     assert text.text == "Total 9.00"
     assert page_view_path(bench.context, bench.alice.tenant_id, job.id, 1).read_bytes()[:2] == b"\xff\xd8"
     assert _usage(bench, job) == [("read", 1, bench.alice.member_id)] * 2
-    assert b"Total 9.00" in export_job(bench.context, bench.alice.tenant_id, job.id, ExportFormat.TXT).content
+    assert b"Total 9.00" in b"".join(export_job(bench.context, bench.alice.tenant_id, job.id, ExportFormat.TXT).chunks)
     assert not list((bench.folder / "data").rglob("*.png")), "scratch images are removed"
 
 
@@ -100,7 +100,7 @@ def test_garbage_is_stored_as_it_is(bench: Bench) -> None:
     [job] = bench.run(bench.submit())
     assert job.state is JobState.SUCCEEDED
     for format in ExportFormat:
-        assert b"aaaa" in export_job(bench.context, bench.alice.tenant_id, job.id, format).content
+        assert b"aaaa" in b"".join(export_job(bench.context, bench.alice.tenant_id, job.id, format).chunks)
 
 
 def test_page_that_cannot_be_rendered_fails_alone(sqlite_bench: Bench) -> None:

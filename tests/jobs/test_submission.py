@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
-from models import AuditEntry, DocumentRow, Job, Page
+from models import ApiKey, AuditEntry, DocumentRow, Job, Page
+from models.base import now
 from portal.documents.intake import Upload
 from portal.domain import JobState, PageState, Scope, Task, TaskPrompt
-from portal.errors import Busy, DocumentRefused, Forbidden, InvalidRequest, TaskUnavailable
+from portal.errors import (
+    Busy,
+    DocumentRefused,
+    Forbidden,
+    InvalidRequest,
+    TaskUnavailable,
+    TooManyInFlight,
+    Unauthenticated,
+)
 from portal.jobs.queries import get_job, list_jobs
 from portal.jobs.submission import Order, submit
 from tests.jobs.conftest import Bench
@@ -71,20 +81,58 @@ def test_nothing_is_stored_when_a_page_is_out_of_range(sqlite_bench: Bench, numb
     assert _rows(sqlite_bench) == (0, 0, 0)
 
 
-def test_busy_says_when_to_come_back_when_the_backlog_is_full(bench: Bench) -> None:
-    for _ in range(20):
+def test_tenant_is_told_when_half_of_the_backlog_is_its_own(bench: Bench) -> None:
+    for _ in range(10):
         bench.submit(pages=10)
+    with pytest.raises(TooManyInFlight) as refused:
+        bench.submit(bench.bob)
+    assert refused.value.retry_after_seconds is not None
+    assert _rows(bench) == (10, 10, 100)
+    assert bench.submit(bench.charlie, pages=100).page_count == 100
+
+
+def test_newcomer_has_a_reserve_when_the_backlog_is_full(bench: Bench) -> None:
+    for who in (bench.alice, bench.charlie):
+        for _ in range(10):
+            bench.submit(who, pages=10)
+    assert bench.submit(bench.dora, pages=20).page_count == 20
     with pytest.raises(Busy) as refused:
-        bench.submit(bench.charlie)
+        bench.submit(bench.dora)
     assert refused.value.retry_after_seconds is not None
     assert refused.value.retry_after_seconds >= 1
-    assert _rows(bench) == (20, 20, 200)
+
+
+def test_backlog_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
+    def submitted(_: int) -> bool:
+        try:
+            bench.submit(pages=10)
+        except TooManyInFlight:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(submitted, range(16))) == 10
+    assert _rows(bench) == (10, 10, 100)
+
+
+def test_nothing_is_stored_when_the_key_was_revoked_meanwhile(bench: Bench) -> None:
+    with bench.context.database.transaction() as session:
+        tenant_id = bench.alice.tenant_id
+        key = ApiKey(tenant_id=tenant_id, name="k", prefix="p", key_hash="-", pepper_id="-", scopes="ocr")
+        key.revoked_at = now()
+        session.add(key)
+        session.flush()
+        key_id = key.id
+    with pytest.raises(Unauthenticated):
+        bench.submit(replace(bench.alice, api_key_id=key_id))
+    assert _rows(bench) == (0, 0, 0)
+    assert _blobs(bench) == []
 
 
 def test_document_larger_than_the_backlog_is_refused_for_good(sqlite_bench: Bench) -> None:
     settings = replace(
         sqlite_bench.context.settings,
-        engine=sqlite_bench.context.settings.engine.model_copy(update={"max_backlog_pages": 3}),
+        engine=sqlite_bench.context.settings.engine.model_copy(update={"max_backlog_pages": 6}),
     )
     context = replace(sqlite_bench.context, settings=settings)
     with pytest.raises(InvalidRequest) as refused:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from portal.domain import PageState
 from portal.engine.fakes import GARBAGE, written
-from portal.results.assembly import ReadPage, assemble
-from portal.results.export import ExportFormat, export
+from portal.results.assembly import ReadPage
+from portal.results.export import Export, ExportFormat, export
 from portal.results.serial import page_text_from_json
 
 _HEADER = {"id": "job_1", "state": "partial"}
@@ -26,19 +27,27 @@ def _page(position: int, number: int, text: str | None, **changed: object) -> Re
     return ReadPage(position=position, number=number, **{**values, **changed})  # type: ignore[arg-type]
 
 
+def _export(pages: list[ReadPage], format: ExportFormat, *file_names: str) -> Export:
+    return export(_HEADER, file_names or ("scan.pdf",), iter(pages), format)
+
+
+def _content(made: Export) -> bytes:
+    return b"".join(made.chunks)
+
+
 _FAILED = {"state": PageState.FAILED, "error": "The reader stopped in mid-page."}
 _PAGES = [
-    _page(3, 3, None, **_FAILED),
     _page(1, 1, "Total 9.00"),
     _page(2, 2, ""),
+    _page(3, 3, None, **_FAILED),
     _page(4, 4, None, state=PageState.CANCELLED),
     _page(5, 5, None, state=PageState.QUEUED),
 ]
 
 
 def test_text_says_every_page_in_order_when_some_have_none() -> None:
-    made = export(_HEADER, _PAGES, ExportFormat.TXT)
-    assert made.content.decode() == (
+    made = _export(_PAGES, ExportFormat.TXT)
+    assert _content(made).decode() == (
         "Total 9.00\n\f[Page 2 is blank.]\n\f[Page 3 could not be read: The reader stopped in mid-page.]\n\f"
         "[Page 4 was not read: the job was cancelled.]\n\f[Page 5 has not been read yet.]\n"
     )
@@ -46,23 +55,23 @@ def test_text_says_every_page_in_order_when_some_have_none() -> None:
 
 
 def test_markdown_has_no_heading_when_there_is_one_document() -> None:
-    made = export(_HEADER, _PAGES[1:3], ExportFormat.MARKDOWN)
-    assert made.content.decode() == "Total 9.00\n\n---\n\n> Page 2 is blank.\n"
+    made = _export(_PAGES[:2], ExportFormat.MARKDOWN)
+    assert _content(made).decode() == "Total 9.00\n\n---\n\n> Page 2 is blank.\n"
     assert made.file_name == "scan.md"
 
 
 def test_documents_are_headed_by_their_names_when_there_are_several() -> None:
     other = _page(2, 1, "Second", document_id="d2", file_name="`a` <b>.png")
-    pages = [other, _page(1, 1, "First")]
-    made = export(_HEADER, pages, ExportFormat.MARKDOWN)
-    assert made.content.decode() == "# `scan.pdf`\n\nFirst\n\n# `` `a` <b>.png ``\n\nSecond\n"
+    pages, names = [_page(1, 1, "First"), other], ("scan.pdf", "`a` <b>.png")
+    made = _export(pages, ExportFormat.MARKDOWN, *names)
+    assert _content(made).decode() == "# `scan.pdf`\n\nFirst\n\n# `` `a` <b>.png ``\n\nSecond\n"
     assert made.file_name == "job-job_1.md"
-    plain = export(_HEADER, pages, ExportFormat.TXT).content.decode()
+    plain = _content(_export(pages, ExportFormat.TXT, *names)).decode()
     assert plain == "===== scan.pdf =====\n\nFirst\n\f===== `a` <b>.png =====\n\nSecond\n"
 
 
 def test_json_carries_header_states_and_lines() -> None:
-    content = json.loads(export(_HEADER, _PAGES, ExportFormat.JSON).content)
+    content = json.loads(_content(_export(_PAGES, ExportFormat.JSON)))
     assert (content["id"], content["state"]) == ("job_1", "partial")
     pages = content["documents"][0]["pages"]
     assert [page["number"] for page in pages] == [1, 2, 3, 4, 5]
@@ -73,7 +82,7 @@ def test_json_carries_header_states_and_lines() -> None:
 
 @pytest.mark.parametrize("format", list(ExportFormat))
 def test_export_is_written_when_the_text_is_garbage(format: ExportFormat) -> None:
-    assert b"onerror" in export(_HEADER, [_page(1, 1, GARBAGE)], format).content
+    assert b"onerror" in _content(_export([_page(1, 1, GARBAGE)], format))
 
 
 @pytest.mark.parametrize(
@@ -90,16 +99,39 @@ def test_export_is_written_when_the_text_is_garbage(format: ExportFormat) -> Non
     ],
 )
 def test_file_name_is_safe_when_the_upload_was_not(name: str, safe: str) -> None:
-    assert export(_HEADER, [_page(1, 1, "x", file_name=name)], ExportFormat.TXT).file_name == safe
+    assert _export([_page(1, 1, "x", file_name=name)], ExportFormat.TXT, name).file_name == safe
 
 
-def test_documents_come_in_the_order_of_their_first_page() -> None:
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_json_is_whole_when_there_are_that_many_documents(count: int) -> None:
+    names = [f"{number}.pdf" for number in range(count)]
     pages = [
-        _page(3, 2, "c"),
-        _page(2, 1, "b", document_id="d2", file_name="b.png"),
-        _page(1, 1, "a"),
+        _page(2 * place + number, number, f"{name} {number}", document_id=name, file_name=name)
+        for place, name in enumerate(names)
+        for number in (1, 2)
     ]
-    assert [(document.id, [page.position for page in document.pages]) for document in assemble(pages)] == [
-        ("d1", [1, 3]),
-        ("d2", [2]),
-    ]
+    content = json.loads(_content(export(_HEADER, names, pages, ExportFormat.JSON)))
+    assert [document["file_name"] for document in content["documents"]] == names
+    assert [[page["number"] for page in document["pages"]] for document in content["documents"]] == [[1, 2]] * count
+
+
+@pytest.mark.parametrize("format", list(ExportFormat))
+def test_pages_are_taken_one_by_one_as_the_file_is_read(format: ExportFormat) -> None:
+    taken = []
+
+    def pages() -> Iterator[ReadPage]:
+        for number in range(1, 1001):
+            taken.append(number)
+            yield _page(number, number, f"Page {number}")
+
+    chunks = export(_HEADER, ["scan.pdf"], pages(), format).chunks
+    assert taken == []
+    for _ in range(10):
+        next(chunks)
+    assert len(taken) <= 10
+    assert sum(1 for _ in chunks) >= 990
+
+
+def test_file_ends_in_one_newline_when_its_last_pages_end_in_many() -> None:
+    pages = [_page(1, 1, "a\n\n"), _page(2, 2, "b\n\n\n")]
+    assert _content(_export(pages, ExportFormat.TXT)).endswith(b"b\n")

@@ -89,7 +89,7 @@ def test_large_upload_passes_when_it_fits(guarded: Served) -> None:
 )
 def test_upload_is_refused_when_it_holds_more_than_files(tight: Served, wrong: bytes) -> None:
     answer = post_parts(client(tight, "f6"), wrong, part("files", b"good", file_name="good.txt"))
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert stray_files(tight) == []
 
 
@@ -159,7 +159,7 @@ def test_call_is_refused_when_our_pages_would_not_make_it(guarded: Served, body:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     for route in EVENT_ROUTES:
         answer = guarded.client("a").post(route, content=content, headers={"Content-Type": "application/json"})
-        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
 def test_last_of_two_keys_is_what_gradio_sees_and_what_is_checked(guarded: Served) -> None:
@@ -185,7 +185,7 @@ def test_call_is_refused_when_it_is_not_json(guarded: Served, kind: str) -> None
     "query", ["", "session_hash=", "session_hash=a&session_hash=b", "session_hash=a.b", "session_hash=%00"]
 )
 def test_stream_is_refused_when_its_session_hash_is_not_one(guarded: Served, query: str) -> None:
-    assert guarded.client("a").get(f"/gradio_api/queue/data?{query}").status_code == 400
+    assert guarded.client("a").get(f"/gradio_api/queue/data?{query}").status_code == 422
 
 
 def test_sweep_removes_only_old_stray_files(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_anothers_file_is_read_when_there_is_no_guard(bare: Served) -> None:
 )
 def test_event_is_refused_when_a_file_is_at_another_address(guarded: Served, remote: dict[str, Any]) -> None:
     answer = join(guarded.client("a"), guarded, [remote, "", None], new_hash())
-    assert (answer.status_code, answer.json()["code"]) == (400, "remote_file")
+    assert (answer.status_code, answer.json()["code"]) == (422, "remote_file")
 
 
 @pytest.mark.parametrize("url", ["http://example.org/gradio_api/file={}", "https://example.org/x", "javascript:x"])
@@ -156,7 +156,7 @@ def test_event_is_refused_when_the_address_of_ones_own_file_is_elsewhere(guarded
     alice = guarded.client("a")
     path = upload(alice, SECRET)
     answer = join(alice, guarded, [file_data(path, url=url.format(path)), "", None], new_hash())
-    assert (answer.status_code, answer.json()["code"]) == (400, "remote_file")
+    assert (answer.status_code, answer.json()["code"]) == (422, "remote_file")
 
 
 def test_upload_progress_is_refused_when_the_upload_is_anothers(guarded: Served) -> None:

@@ -95,9 +95,9 @@ def test_password_is_changed_and_other_browsers_end(
     ("current", "new", "status", "field", "words"),
     [
         ("wrong password", NEW_PASSWORD, 401, "current_password", "current password is wrong"),
-        (PASSWORD, "short", 400, "new_password", "at least 8"),
-        (PASSWORD, PASSWORD, 400, "new_password", "same as the current one"),
-        (PASSWORD, "Alice@example.org", 400, "new_password", "must not be the e-mail"),
+        (PASSWORD, "short", 422, "new_password", "at least 8"),
+        (PASSWORD, PASSWORD, 422, "new_password", "same as the current one"),
+        (PASSWORD, "Alice@example.org", 422, "new_password", "must not be the e-mail"),
     ],
 )
 def test_field_says_why_when_the_password_stays(
@@ -143,7 +143,7 @@ def test_nothing_is_done_when_the_token_is_anothers(
 
 
 def test_nothing_is_done_when_the_action_is_unknown(alice: TestClient) -> None:
-    assert send(alice, "/account", action="delete_everything").status_code == 400
+    assert send(alice, "/account", action="delete_everything").status_code == 422
 
 
 def test_cookie_of_an_ended_session_is_worth_nothing(alice: TestClient, sqlite_database: Database) -> None:

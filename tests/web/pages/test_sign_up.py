@@ -31,7 +31,7 @@ def test_owner_is_signed_in_when_signed_up(client: TestClient, sqlite_database: 
 def test_each_field_says_what_is_wrong_when_all_are(client: TestClient, sqlite_database: Database) -> None:
     response = send(client, "/signup", tenant_name="admin", email="alice", password="short")
     page = read(response)
-    assert response.status_code == 400
+    assert response.status_code == 422
     for name, words in (("tenant_name", "reserved"), ("email", "not an e-mail"), ("password", "at least 8")):
         field = page.input(name)
         assert field["aria-invalid"] == "true"

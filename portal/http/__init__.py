@@ -1,0 +1,1 @@
+"""What both HTTP edges, REST and pages, share: statuses and problem+json, results as downloads, what they are given."""
