@@ -12,13 +12,17 @@ from models.base import ID, Base, UTCDateTime, new_id, now
 
 
 class Job(Base):
-    """A submission. Its state is final once no page of it is queued or running."""
+    """A submission. Its state is final once no page of it is queued or running.
+
+    `looked_at` is when somebody of the tenant first saw that it had failed, wholly or in part; a retry clears it.
+    """
 
     __tablename__ = "jobs"
     __table_args__ = (
         CheckConstraint("state in ('queued', 'running', 'succeeded', 'partial', 'failed', 'cancelled')", name="state"),
         Index("ix_jobs_tenant_id_created_at", "tenant_id", "created_at"),
         Index("ix_jobs_state", "state"),
+        Index("ix_jobs_tenant_id_state_created_at", "tenant_id", "state", "created_at"),
     )
 
     id: Mapped[str] = mapped_column(ID, primary_key=True, default=lambda: new_id("job"))
@@ -34,3 +38,4 @@ class Job(Base):
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    looked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

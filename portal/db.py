@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import ColumnElement, Connection, Engine, create_engine, event, func, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 from sqlalchemy.pool import QueuePool
 
 from portal.errors import Unavailable
@@ -63,6 +63,14 @@ class Database:
             if writes and self.is_sqlite:
                 connection.execution_options(begin="IMMEDIATE")
             yield connection
+
+    def contains(self, column: ColumnElement[str] | InstrumentedAttribute[str], part: str) -> ColumnElement[bool]:
+        """The condition that the column's text has `part` in it, byte for byte.
+
+        LIKE is not that: SQLite's takes a and A for the same, Postgres's does not.
+        """
+        position = func.instr if self.is_sqlite else func.strpos
+        return position(column, part) > 0
 
     def ping(self) -> None:
         """Raises Unavailable when the database does not answer."""

@@ -22,7 +22,7 @@ from tests.jobs.conftest import Bench, make_bench, sandbox
 
 __all__ = ["sandbox"]  # the fixture
 
-TENANT_TABLES = ("api_keys", "documents", "jobs", "pages", "usage_entries", "sign_in_sessions", "members")
+TENANT_TABLES = ("api_keys", "documents", "jobs", "pages", "search_texts", "usage_entries", "sign_in_sessions", "members")
 # Scheduling and pace look over all tenants by design; a key or a session is what proves the tenant.
 LOOK_OVER_ALL = {
     "waiting",

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from models import DocumentRow, Job, Page
 from models.base import now
 from portal.domain import JobState, PageState, Task, TaskPrompt
+from portal.jobs import search
 from portal.usage.entries import EndedPage, Outcome, record_page
 
 MAX_CLAIMS = 5
@@ -137,6 +138,8 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     if job is None or changed is None:
         return False
     record_page(session, held.ended, ending.outcome)
+    if ending.result is not None:
+        search.remember_page(session, held.tenant_id, job.id, held.page_id, ending.result.get("text", ""))
     close_when_done(session, job)
     return True
 
@@ -154,15 +157,15 @@ def release(session: Session, held: Claim) -> None:
 def recover(session: Session) -> int:
     """Requeues every page left running by a process that died; returns how many.
 
-    Called only by the one process that may dispatch. A page that was claimed MAX_CLAIMS times and never
-    finished is failed instead: it may be what kills the process.
+    Called only by the one process that may dispatch. A page that was claimed MAX_CLAIMS times since it
+    was submitted or retried, and never finished, is failed instead: it may be what kills the process.
     """
     running = select(Page.job_id).where(Page.state == PageState.RUNNING)
     session.execute(select(Job.id).where(Job.id.in_(running)).order_by(Job.id).with_for_update()).all()
     orphans = session.scalars(select(Page).where(Page.state == PageState.RUNNING)).all()
     for page in orphans:
         page.claimed_by = None
-        if page.attempt < MAX_CLAIMS:
+        if page.attempt - page.attempts_before_retry < MAX_CLAIMS:
             page.state = PageState.QUEUED
             page.started_at = None
             continue
@@ -222,7 +225,9 @@ def _fail_interrupted(session: Session, page: Page) -> None:
     page.state = PageState.FAILED
     page.finished_at = now()
     page.error_code = "interrupted"
-    page.error_message = f"The portal stopped {page.attempt} times while it read this page."
+    page.error_message = (
+        f"The portal stopped {page.attempt - page.attempts_before_retry} times while it read this page."
+    )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
     ended = EndedPage(page.tenant_id, job.member_id, job.api_key_id, job.id, page.id, job.task, job.engine)
     record_page(session, ended, "failed")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import ColumnElement, func, select, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from models import ApiKey, DocumentRow, Job, Member, Page
@@ -22,6 +22,7 @@ from portal.jobs.fairness import pages_ahead
 from portal.results.assembly import ReadPage
 from portal.results.export import Export, ExportFormat, export
 from portal.results.serial import page_text_from_json
+from portal.usage.entries import charged_pages
 
 MAX_LISTED = 200
 
@@ -79,7 +80,8 @@ class JobView:
     """A job as its tenant sees it. `pages` is empty in lists; `counts` is always there.
 
     `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the
-    estimated time until its last page (None when it is over).
+    estimated time until its last page (None when it is over). `is_looked_at` is about a job that failed, wholly or in
+    part: that its tenant has seen it.
     """
 
     id: str
@@ -98,6 +100,8 @@ class JobView:
     eta_seconds: float | None
     submitted_by: str | None
     via: Literal["browser", "key"]
+    pages_charged: int = 0
+    is_looked_at: bool = False
 
     @property
     def pages_done(self) -> int:
@@ -122,12 +126,22 @@ def get_job(context: JobContext, tenant_id: str, job_id: str) -> JobView:
         return _views(session, context, tenant_id, [job], pages=_page_views(session, tenant_id, job_id))[0]
 
 
-def list_jobs(context: JobContext, tenant_id: str, *, limit: int = 50, before: str | None = None) -> list[JobView]:
-    """The tenant's jobs, newest first, at most `limit` (1–200); `before` is the id of the last one seen."""
+def list_jobs(
+    context: JobContext,
+    tenant_id: str,
+    *,
+    limit: int = 50,
+    before: str | None = None,
+    conditions: Sequence[ColumnElement[bool]] = (),
+) -> list[JobView]:
+    """The tenant's jobs, newest first, at most `limit` (1–200); `before` is the id of the last one seen.
+
+    `conditions` on Job narrow them further.
+    """
     if not 1 <= limit <= MAX_LISTED:
         raise InvalidRequest(f"limit must be between 1 and {MAX_LISTED}.", remedy="Page on with 'before'.")
     with context.database.reading() as session:
-        found = select(Job).where(Job.tenant_id == tenant_id)
+        found = select(Job).where(Job.tenant_id == tenant_id, *conditions)
         if before is not None:
             last = _job(session, tenant_id, before)
             found = found.where(tuple_(Job.created_at, Job.id) < tuple_(last.created_at, last.id))
@@ -276,6 +290,7 @@ def _views(
     counts = _counts(session, tenant_id, ids)
     documents = _documents(session, tenant_id, ids)
     senders = _senders(session, tenant_id, ids)
+    charged = charged_pages(session, tenant_id, ids)
     queue = _Queue(session, context)
     views = []
     for job in jobs:
@@ -298,6 +313,8 @@ def _views(
                 eta_seconds=eta,
                 submitted_by=senders.get(job.id),
                 via="browser" if job.api_key_id is None else "key",
+                pages_charged=charged.get(job.id, 0),
+                is_looked_at=job.looked_at is not None,
             )
         )
     return views

@@ -18,8 +18,9 @@ from portal import audit
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Busy, Forbidden, InvalidRequest
-from portal.jobs import pace
+from portal.errors import Forbidden, InvalidRequest
+from portal.jobs import search
+from portal.jobs.backlog import refuse_backlog
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
 
@@ -54,7 +55,7 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
         context.database.transaction() as session,
     ):
-        _refuse_backlog(session, context, engine, pages=sum(len(pages) for pages in chosen))
+        refuse_backlog(session, context, engine, pages=sum(len(pages) for pages in chosen))
         job = _insert(session, principal, documents, order, engine)
     context.notices.announce()
     return get_job(context, principal.tenant_id, job.id)
@@ -117,25 +118,7 @@ def _stored(
 def _refuse_when_full(context: JobContext, engine: Engine, *, pages: int) -> None:
     """The early look, before any file is opened; the one that counts is inside the transaction."""
     with context.database.reading() as session:
-        _refuse_backlog(session, context, engine, pages=pages)
-
-
-def _refuse_backlog(session: Session, context: JobContext, engine: Engine, *, pages: int) -> None:
-    limit = context.settings.engine.max_backlog_pages
-    excess = pace.queued_pages(session) + pages - limit
-    if excess <= 0:
-        return
-    if pages > limit:
-        raise InvalidRequest(
-            f"{pages} pages are more than the portal takes at once ({limit}).",
-            code="too_many_pages",
-            remedy="Split the document, or choose fewer pages.",
-        )
-    drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
-    raise Busy(
-        "The portal has as much waiting work as it may hold.",
-        retry_after_seconds=pace.retry_after_seconds(excess, drain_seconds),
-    )
+        refuse_backlog(session, context, engine, pages=pages)
 
 
 def _insert(session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine) -> Job:
@@ -154,6 +137,7 @@ def _insert(session: Session, principal: Principal, documents: Sequence[_Stored]
     session.add_all(_document_row(principal, document) for document in documents)
     session.flush()
     session.add_all(_page_rows(job, documents))
+    search.remember_names(session, job, [document.admitted.file_name for document in documents])
     audit.record(
         session,
         "job.submitted",

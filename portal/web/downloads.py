@@ -6,22 +6,26 @@ Programs have the same under /v1 with their key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from typing import IO, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
+from models.base import now
 from portal.errors import NotFound, PortalError
 from portal.jobs import queries
+from portal.jobs.bundle import write_bundle
 from portal.results.export import ExportFormat
 from portal.services import Services
 from portal.web.browsers import MemberBrowser, PortalServices
 from portal.web.refusals import is_navigation, problem
 
 _NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'; sandbox"
+_CHUNK_BYTES = 2**16
 _MAX_POSITION = 2**31 - 1  # what the column holds
 
 
@@ -49,13 +53,14 @@ def router(services: Services) -> APIRouter:
         request.state.services = services
 
     routes = APIRouter(
-        prefix="/files/jobs/{job_id}",
+        prefix="/files",
         route_class=_FileRoute,
         dependencies=[Depends(provide)],
         include_in_schema=False,
     )
-    routes.add_api_route("/result", _result, methods=["GET"])
-    routes.add_api_route("/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
+    routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
+    routes.add_api_route("/export", _export, methods=["GET"])
+    routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
     return routes
 
 
@@ -64,13 +69,41 @@ def _result(
 ) -> Response:
     tenant_id = browser.signed_in.principal.tenant_id
     found = queries.export_job(services.jobs, tenant_id, job_id, format)
-    headers = {
-        "Content-Disposition": attachment(found.file_name),
+    return Response(found.content, media_type=found.media_type, headers=_saved_as(found.file_name))
+
+
+def _export(
+    browser: MemberBrowser,
+    services: PortalServices,
+    job: Annotated[list[str], Query()],
+    format: ExportFormat = ExportFormat.TXT,
+) -> Response:
+    """Several jobs as one zip, written to a file without a name, so that nothing is left of it however this ends."""
+    zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  the answer closes it
+    try:
+        write_bundle(services.jobs, browser.signed_in.principal.tenant_id, job, format, zipped)
+        length = zipped.tell()
+        zipped.seek(0)
+    except BaseException:
+        zipped.close()
+        raise
+    headers = _saved_as(f"jobs-{now():%Y-%m-%d}-{format}.zip") | {"Content-Length": str(length)}
+    return StreamingResponse(_chunks(zipped), media_type="application/zip", headers=headers)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _saved_as(file_name: str) -> dict[str, str]:
+    return {
+        "Content-Disposition": attachment(file_name),
         "Content-Security-Policy": _NOTHING_RUNS,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
     }
-    return Response(found.content, media_type=found.media_type, headers=headers)
 
 
 def _page_image(
