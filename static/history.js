@@ -25,8 +25,14 @@
   };
 
   const ask = (button, chosen) => {
-    const detail = `${named(chosen)}. The files, page images and texts go for good.`;
-    Object.assign(button.dataset, { confirm: `Delete ${counted(chosen.length, 'job')}?`, detail, yes: 'Delete' });
+    const isOne = chosen.length === 1;
+    Object.assign(button.dataset, {
+      confirm: `Delete ${isOne ? named(chosen) : counted(chosen.length, 'job')}?`,
+      detail: isOne
+        ? 'The files, page images and texts of this job go for good.'
+        : `${named(chosen)}: their files, page images and texts go for good.`,
+      yes: 'Delete',
+    });
   };
 
   const drawBar = (chosen) => {

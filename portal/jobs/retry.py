@@ -67,25 +67,25 @@ def _failed(session: Session, job: Job, positions: Collection[int] | None) -> Se
                 remedy="Cancelled pages are not retried: submit the file again, with those pages.",
             )
         return pages
+    _refuse_beyond(job, positions)
     pages = session.scalars(own.where(Page.position.in_(positions))).all()
-    _refuse_other(job, pages, positions)
-    return pages
-
-
-def _refuse_other(job: Job, pages: Sequence[Page], positions: Collection[int]) -> None:
-    missing = sorted(set(positions) - {page.position for page in pages})
-    if missing or not positions:
-        raise InvalidRequest(
-            f"The job has pages 1 to {job.page_count}; page {missing[0] if missing else 'list'} cannot be retried.",
-            code="page_out_of_range",
-            remedy="Choose positions of failed pages, or leave the choice out to retry all that failed.",
-        )
     other = next((page for page in pages if page.state != PageState.FAILED), None)
     if other is not None:
         raise Conflict(
             f"Page {other.position} has not failed: it is {other.state}.",
             code="page_not_failed",
             remedy="Only failed pages are retried. Pages that were read are not read again.",
+        )
+    return pages
+
+
+def _refuse_beyond(job: Job, positions: Collection[int]) -> None:
+    beyond = [position for position in positions if not 1 <= position <= job.page_count]
+    if beyond or not positions:
+        raise InvalidRequest(
+            f"The job has pages 1 to {job.page_count}; page {beyond[0] if beyond else 'list'} cannot be retried.",
+            code="page_out_of_range",
+            remedy="Choose positions of failed pages, or leave the choice out to retry all that failed.",
         )
 
 
