@@ -22,7 +22,6 @@ class Job(Base):
         CheckConstraint("state in ('queued', 'running', 'succeeded', 'partial', 'failed', 'cancelled')", name="state"),
         Index("ix_jobs_tenant_id_created_at", "tenant_id", "created_at"),
         Index("ix_jobs_state", "state"),
-        Index("ix_jobs_tenant_id_state_created_at", "tenant_id", "state", "created_at"),
     )
 
     id: Mapped[str] = mapped_column(ID, primary_key=True, default=lambda: new_id("job"))

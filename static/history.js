@@ -40,13 +40,15 @@
     if (!bar) return;
     bar.hidden = chosen.length === 0;
     document.getElementById('bulk-count').textContent = `${counted(chosen.length, 'job')} selected`;
-    for (const button of bar.querySelectorAll('[data-action]')) {
-      const able = chosen.filter((row) => row.dataset.can.split(' ').includes(button.dataset.action));
+    for (const button of bar.querySelectorAll('[data-bulk]')) {
+      const able = chosen.filter((row) => row.dataset.can.split(' ').includes(button.dataset.bulk));
       const isAll = able.length === chosen.length;
+      button.dataset.action = button.dataset.bulk;
       button.dataset.target = able.map((row) => row.dataset.job).join(',');
       button.hidden = able.length === 0;
+      if (button.hidden) button.removeAttribute('data-action');
       button.textContent = isAll ? button.dataset.words : `${button.dataset.words} (${able.length})`;
-      if (button.dataset.action === 'delete') ask(button, able);
+      if (button.dataset.bulk === 'delete') ask(button, able);
     }
     const readable = chosen.filter((row) => row.dataset.can.split(' ').includes('export'));
     const link = document.getElementById('bulk-export');

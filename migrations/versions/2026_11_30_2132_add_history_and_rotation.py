@@ -37,7 +37,6 @@ def upgrade() -> None:
 
     with op.batch_alter_table("jobs", schema=None) as batch_op:
         batch_op.add_column(sa.Column("looked_at", sa.DateTime(timezone=True), nullable=True))
-        batch_op.create_index("ix_jobs_tenant_id_state_created_at", ["tenant_id", "state", "created_at"], unique=False)
 
     with op.batch_alter_table("pages", schema=None) as batch_op:
         batch_op.add_column(sa.Column("attempts_before_retry", sa.Integer(), server_default="0", nullable=False))
@@ -50,7 +49,6 @@ def downgrade() -> None:
     # Not as batch operations: those rebuild the table, which SQLite refuses while rows of others point at it.
     op.drop_index("ix_usage_entries_tenant_id_job_id", "usage_entries")
     op.drop_column("pages", "attempts_before_retry")
-    op.drop_index("ix_jobs_tenant_id_state_created_at", "jobs")
     op.drop_column("jobs", "looked_at")
     op.drop_column("api_keys", "replaced_by")
     op.drop_table("search_texts")

@@ -66,11 +66,10 @@ def head(text: str) -> Markup:
 
 
 def bar() -> Markup:
-    """What can be done with the selected jobs; shown by static/history.js while there are any."""
+    """What can be done with the selected jobs; static/history.js shows it while there are any, and arms its buttons."""
     actions = markup.joined(
         Markup(
-            '<button type="button" class="button {2}" id="bulk-{0}" data-action="{0}" data-target=""'
-            ' data-words="{1}">{1}</button>'
+            '<button type="button" class="button {2}" id="bulk-{0}" data-bulk="{0}" data-words="{1}">{1}</button>'
         ).format(action, label, style)
         for action, label, style in _BULK
     )
