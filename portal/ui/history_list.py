@@ -119,6 +119,8 @@ def _paging(asked: Asked) -> Markup:
 
 def _group(shown: Shown, asked: Asked, now: datetime) -> Markup:
     count = f"{len(shown.jobs)}+" if shown.has_older else str(len(shown.jobs))
+    if asked.before:
+        count = "older"
     older = Markup("")
     if shown.has_older:
         target = address(Asked(shown.group, asked.text, shown.jobs[-1].id))
