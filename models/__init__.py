@@ -7,6 +7,7 @@ from models.document import DocumentRow
 from models.job import Job
 from models.member import Member
 from models.page import Page
+from models.search_text import SearchText
 from models.session import SignInFailures, SignInSession
 from models.tenant import Tenant
 from models.usage import UsageEntry
@@ -19,6 +20,7 @@ __all__ = [
     "Job",
     "Member",
     "Page",
+    "SearchText",
     "SignInFailures",
     "SignInSession",
     "Tenant",

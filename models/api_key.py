@@ -11,7 +11,10 @@ from models.base import ID, Base, UTCDateTime, new_id, now
 
 
 class ApiKey(Base):
-    """A tenant's key. `pepper_id` names the server secret that hashed it; `scopes` is comma-separated."""
+    """A tenant's key. `pepper_id` names the server secret that hashed it; `scopes` is comma-separated.
+
+    `replaced_by` is the id of the key that a rotation made in its place; both work until this one ends.
+    """
 
     __tablename__ = "api_keys"
 
@@ -28,3 +31,4 @@ class ApiKey(Base):
     last_used_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     last_used_address: Mapped[str | None] = mapped_column(String(64))
     revoked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    replaced_by: Mapped[str | None] = mapped_column(ID)

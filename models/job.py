@@ -12,7 +12,10 @@ from models.base import ID, Base, UTCDateTime, new_id, now
 
 
 class Job(Base):
-    """A submission. Its state is final once no page of it is queued or running."""
+    """A submission. Its state is final once no page of it is queued or running.
+
+    `looked_at` is when somebody of the tenant first saw that it had failed, wholly or in part; a retry clears it.
+    """
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -34,3 +37,4 @@ class Job(Base):
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    looked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

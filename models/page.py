@@ -15,6 +15,7 @@ class Page(Base):
     """One page of one job. `position` counts from 1 over the job, `number` from 1 within its document.
 
     `result` is the PageText as JSON once the page succeeded. `claimed_by` names the process that works on it.
+    `attempt` counts on over retries; `attempts_before_retry` is where it stood at the last one.
     """
 
     __tablename__ = "pages"
@@ -42,3 +43,4 @@ class Page(Base):
     result: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    attempts_before_retry: Mapped[int] = mapped_column(default=0, server_default="0")

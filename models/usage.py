@@ -13,13 +13,15 @@ from models.base import ID, Base, UTCDateTime, new_id, now
 class UsageEntry(Base):
     """A page that ended. `page_id` is unique, so a page is counted once, also after a crash.
 
-    `page_id` and `job_id` are plain text: the entry stays when the job is deleted.
+    A failed page that is retried has no entry until it ends again. `page_id` and `job_id` are plain text: the entry
+    stays when the job is deleted.
     """
 
     __tablename__ = "usage_entries"
     __table_args__ = (
         CheckConstraint("outcome in ('read', 'blank', 'failed', 'truncated')", name="outcome"),
         Index("ix_usage_entries_tenant_id_created_at", "tenant_id", "created_at"),
+        Index("ix_usage_entries_tenant_id_job_id", "tenant_id", "job_id"),
     )
 
     id: Mapped[str] = mapped_column(ID, primary_key=True, default=lambda: new_id("use"))

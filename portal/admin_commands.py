@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
+from sqlalchemy.orm import Session
 
 from models.base import now
 from portal import logs, settings
@@ -19,7 +20,9 @@ from portal.accounts import api_keys, passwords, tenants
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.naming import checked_email
 from portal.accounts.peppers import Peppers
+from portal.accounts.rotation import Overlap, rotate
 from portal.db import Database
+from portal.domain import Principal
 from portal.errors import NotFound, PortalError
 from portal.private_files import make_private_folder
 from portal.settings import Settings
@@ -31,6 +34,7 @@ admin = typer.Typer(
 )
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
+KeyOption = Annotated[str, typer.Option("--key", help="The key's id or prefix")]
 PasswordOption = Annotated[
     str | None, typer.Option("--password", help="Better left out: a one-time password is made and printed.")
 ]
@@ -97,21 +101,30 @@ def list_keys(tenant: TenantOption) -> None:
 
 
 @admin.command("revoke-key")
-def revoke_key(tenant: TenantOption, key: Annotated[str, typer.Option("--key", help="The key's id or prefix")]) -> None:
+def revoke_key(tenant: TenantOption, key: KeyOption) -> None:
     """Revoke a key at once and for good."""
     with _opened() as (_, database), database.transaction() as session:
         owner = tenants.owner_of(session, tenant)
-        found = next(
-            (view for view in api_keys.list_keys(session, owner.tenant_id) if key in (view.id, view.prefix)), None
-        )
-        if found is None:
-            raise NotFound(
-                "The tenant has no such API key.",
-                code="api_key_unknown",
-                remedy="List them with: python app.py admin list-keys --tenant …",
-            )
+        found = _key_of(session, owner, key)
         api_keys.revoke(session, owner, found.id, actor=tenants.OPERATOR)
     _say(f"Key {found.prefix}… ({found.name}) is revoked.")
+
+
+@admin.command("rotate-key")
+def rotate_key(
+    tenant: TenantOption,
+    key: KeyOption,
+    overlap: Annotated[Overlap, typer.Option("--overlap", help="How long the old key stays valid")] = Overlap.DAY,
+) -> None:
+    """Replace a key by one with its name and scopes, for the owner. The new key alone is printed on stdout."""
+    with _opened() as (configured, database):
+        peppers = Peppers.load(configured)
+        with database.transaction() as session:
+            owner = tenants.owner_of(session, tenant)
+            old = _key_of(session, owner, key)
+            created = rotate(session, peppers, owner, old.id, overlap=overlap, actor=tenants.OPERATOR)
+    _say(f"Key {created.view.id} ({created.view.name}) replaces {old.prefix}…; shown only now:")
+    typer.echo(created.key)
 
 
 @admin.command("reset-password")
@@ -145,6 +158,17 @@ def _opened() -> Iterator[tuple[Settings, Database]]:
         raise typer.Exit(2) from None
 
 
+def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:
+    found = next((view for view in api_keys.list_keys(session, owner.tenant_id) if key in (view.id, view.prefix)), None)
+    if found is None:
+        raise NotFound(
+            "The tenant has no such API key.",
+            code="api_key_unknown",
+            remedy="List them with: python app.py admin list-keys --tenant …",
+        )
+    return found
+
+
 def _migrate(configured: Settings, database: Database) -> None:
     from portal import schema  # late: Alembic is needed only where a command really runs
 
@@ -171,7 +195,9 @@ def _state(view: ApiKeyView) -> str:
         return "revoked"
     if view.expires_at is None:
         return "active"
-    return f"expired {_day(view.expires_at)}" if view.expires_at <= now() else f"until {_day(view.expires_at)}"
+    if view.expires_at <= now():
+        return f"expired {_day(view.expires_at)}"
+    return f"{'replaced, ' if view.replaced_by else ''}until {_day(view.expires_at)}"
 
 
 def _day(moment: datetime | None) -> str:

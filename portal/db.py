@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 from sqlalchemy.pool import QueuePool
 
 from portal.errors import SettingsError, Unavailable
@@ -131,6 +131,14 @@ class Database:
             off = _switched(connection, "foreign_keys", on=False) if self.is_sqlite else nullcontext()
             with off:
                 yield connection
+
+    def contains(self, column: ColumnElement[str] | InstrumentedAttribute[str], part: str) -> ColumnElement[bool]:
+        """The condition that the column's text has `part` in it, byte for byte.
+
+        LIKE is not that: SQLite's takes a and A for the same, Postgres's does not.
+        """
+        position = func.instr if self.is_sqlite else func.strpos
+        return position(column, part) > 0
 
     def ping(self) -> None:
         """Raises Unavailable when the database does not answer."""

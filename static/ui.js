@@ -53,7 +53,8 @@
     if (isBusy) setTimeout(() => button.removeAttribute('data-busy'), 20000);
   };
 
-  portal.confirm = ({ confirm, detail, yes }) =>
+  // Resolves to null for no, else to an object with what was chosen. `choices` is "value=label|value=label".
+  portal.confirm = ({ confirm, detail, yes, no, tone, choices, choicesLabel }) =>
     new Promise((resolve) => {
       const dialog = document.createElement('dialog');
       dialog.className = 'confirm';
@@ -62,16 +63,26 @@
       const form = element('form', '', { method: 'dialog' });
       const buttons = element('div', '', { className: 'confirm-buttons' });
       buttons.append(
-        element('button', 'Keep', { value: 'no', className: 'button', autofocus: true }),
-        element('button', yes || 'Yes', { value: 'yes', className: 'button danger' }),
+        element('button', no || 'Keep', { value: 'no', className: 'button', autofocus: true }),
+        element('button', yes || 'Yes', { value: 'yes', className: `button ${tone || 'danger'}` }),
       );
-      form.append(element('h2', confirm, { id: 'confirm-title' }), element('p', detail), buttons);
+      form.append(element('h2', confirm, { id: 'confirm-title' }), element('p', detail));
+      const select = choices ? element('select') : null;
+      for (const [value, label] of (choices || '').split('|').filter(Boolean).map((pair) => pair.split('='))) {
+        select.append(element('option', label, { value }));
+      }
+      if (select) {
+        const label = element('label', choicesLabel, { className: 'confirm-choice' });
+        label.append(select);
+        form.append(label);
+      }
+      form.append(buttons);
       dialog.setAttribute('aria-labelledby', 'confirm-title');
       dialog.append(form);
       document.body.append(dialog);
       dialog.addEventListener('close', () => {
         dialog.remove();
-        resolve(dialog.returnValue === 'yes');
+        resolve(dialog.returnValue === 'yes' ? { choice: select ? select.value : '' } : null);
       });
       dialog.showModal();
     });

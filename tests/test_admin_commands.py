@@ -69,6 +69,8 @@ def test_given_password_is_not_printed_when_a_tenant_is_made(portal_database: Da
         (("create-key", "--tenant", "Alpha", "--scopes", "root"), "Choose from: ocr"),
         (("create-key", "--tenant", "Alpha", "--scopes", "admin"), "admin"),
         (("revoke-key", "--tenant", "Alpha", "--key", "ocr_nothing"), "list-keys"),
+        (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing"), "list-keys"),
+        (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing", "--overlap", "2d"), "overlap"),
         (("reset-password", "--email", "nobody@example.org"), "Check the spelling"),
     ],
 )
@@ -112,6 +114,23 @@ def test_key_ends_when_revoked_by_id_or_prefix(portal_database: Database, by: st
     assert "revoked" in _run("list-keys", "--tenant", "Alpha").stdout
     with pytest.raises(Unauthenticated):
         api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+
+
+def test_new_key_alone_is_on_stdout_when_one_is_rotated(portal_database: Database) -> None:
+    _create_alpha()
+    old = _run("create-key", "--tenant", "Alpha", "--scopes", "ocr", "--name", "CI").stdout.strip()
+    result = _run("rotate-key", "--tenant", "Alpha", "--key", old.rpartition("_")[0], "--overlap", "1h")
+    assert result.exit_code == 0, result.stderr
+    new = result.stdout.strip()
+    assert new not in result.stderr
+    for key in (old, new):
+        api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+    listed = _run("list-keys", "--tenant", "Alpha").stdout
+    assert listed.count("  CI  ") == 2
+    assert "replaced, until" in listed
+    with portal_database.reading() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "api_key.rotated")).one()
+    assert entry.actor == "operator"
 
 
 def test_another_tenants_key_stays_when_named(portal_database: Database) -> None:

@@ -12,12 +12,14 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect, select, text
 
-from models import Base, Member, Tenant
+from models import Base, Job, Member, Page, SearchText, Tenant
 from portal import schema
 from portal.db import Database
 from portal.errors import Unavailable
+from portal.jobs.search import folded, matches
 from tests.running_portal import ROOT
 
 
@@ -56,6 +58,38 @@ def test_checks_and_uniques_are_the_same_when_migrated(empty_database: Database,
     created.dispose()
 
 
+_BEFORE_HISTORY = "c58499d9da7b"
+_ROWS = (
+    "INSERT INTO tenants (id, name, created_at) VALUES ('ten_1', 'acme', '2026-01-01')",
+    "INSERT INTO documents (id, tenant_id, file_name, media_type, byte_size, sha256, page_count, created_at)"
+    " VALUES ('doc_1', 'ten_1', 'März  2026.pdf', 'application/pdf', 9, '-', 2, '2026-01-01')",
+    "INSERT INTO jobs (id, tenant_id, task, prompt, engine, engine_profile, state, page_count, created_at)"
+    " VALUES ('job_1', 'ten_1', 'extract', '{}', 'fake', '1', 'partial', 2, '2026-01-01')",
+    "INSERT INTO pages (id, tenant_id, job_id, document_id, position, number, state, attempt, is_blank, result)"
+    """ VALUES ('pag_1', 'ten_1', 'job_1', 'doc_1', 1, 1, 'succeeded', 1, false, '{"text": "Gesamt\\n27,09"}')""",
+    "INSERT INTO pages (id, tenant_id, job_id, document_id, position, number, state, attempt, is_blank, result)"
+    " VALUES ('pag_2', 'ten_1', 'job_1', 'doc_1', 2, 2, 'failed', 1, false, NULL)",
+)
+
+
+def test_jobs_of_before_are_found_when_migrated_and_stay_when_taken_back(empty_database: Database) -> None:
+    schema.upgrade(empty_database, _BEFORE_HISTORY)
+    with empty_database.engine.begin() as connection:
+        for row in _ROWS:
+            connection.exec_driver_sql(row)
+    schema.upgrade(empty_database)
+    with empty_database.reading() as session:
+        texts = session.execute(select(SearchText.job_id, SearchText.page_id, SearchText.folded)).all()
+        assert set(texts) == {("job_1", None, folded("März 2026.pdf")), ("job_1", "pag_1", "gesamt 27,09")}
+        for words, found in (("MÄRZ gesamt", ["job_1"]), ("april", [])):
+            matching = matches(empty_database, "ten_1", words)
+            assert session.scalars(select(Job.id).where(Job.tenant_id == "ten_1", matching)).all() == found
+        assert session.scalars(select(Page.attempts_before_retry)).all() == [0, 0]
+    schema.downgrade(empty_database, _BEFORE_HISTORY)
+    with empty_database.engine.connect() as connection:
+        assert connection.execute(text("SELECT id FROM pages ORDER BY id")).scalars().all() == ["pag_1", "pag_2"]
+
+
 def _constraints(database: Database) -> set[tuple[str, str]]:
     inspector = inspect(database.engine)
     return {
@@ -89,8 +123,7 @@ def migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _add_migration(folder: Path, upgrade: str, downgrade: str) -> None:
-    with_head = next((folder / "versions").glob("*.py")).read_text()
-    head = next(line.split('"')[1] for line in with_head.splitlines() if line.startswith("revision = "))
+    head = ScriptDirectory(str(folder)).get_current_head()
     (folder / "versions" / "later.py").write_text(
         f"""
 import sqlalchemy as sa

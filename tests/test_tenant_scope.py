@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import traceback
 from collections.abc import Callable
@@ -12,17 +13,29 @@ from sqlalchemy import event
 
 from portal.accounts import api_keys
 from portal.accounts.peppers import Peppers
+from portal.accounts.rotation import rotate
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
 from portal.domain import Scope
-from portal.engine.fakes import FakeEngine
-from portal.jobs import endings, queries
+from portal.engine.fakes import FakeEngine, fails
+from portal.jobs import endings, history, queries
+from portal.jobs.bundle import write_bundle
+from portal.jobs.retry import retry
 from portal.results.export import ExportFormat
 from tests.jobs.conftest import Bench, make_bench, sandbox
 
 __all__ = ["sandbox"]  # the fixture
 
-TENANT_TABLES = ("api_keys", "documents", "jobs", "pages", "usage_entries", "sign_in_sessions", "members")
+TENANT_TABLES = (
+    "api_keys",
+    "documents",
+    "jobs",
+    "pages",
+    "search_texts",
+    "usage_entries",
+    "sign_in_sessions",
+    "members",
+)
 # Scheduling and pace look over all tenants by design; a key or a session is what proves the tenant.
 LOOK_OVER_ALL = {
     "waiting",
@@ -85,7 +98,13 @@ def test_every_statement_names_the_tenant_when_a_job_is_lived_through(scoped_ben
         queries.page_text(context, alice.tenant_id, job.id, 1)
         queries.page_view_path(context, alice.tenant_id, job.id, 1)
         list(queries.export_job(context, alice.tenant_id, job.id, ExportFormat.JSON).chunks)
+        history.find(context, alice.tenant_id, group=history.Group.ATTENTION, text="total job_")
+        write_bundle(context, alice.tenant_id, [job.id], ExportFormat.TXT, io.BytesIO())
         endings.delete(context, alice, job.id)
+        scoped_bench.engine.script = [fails(is_permanent=True)]
+        [failed] = scoped_bench.run(scoped_bench.submit())
+        history.look(context, alice.tenant_id, failed)
+        retry(context, alice, failed.id, [1])
         endings.cancel(context, alice, scoped_bench.submit().id)
 
     seen = _recorded(context.database, live)
@@ -103,6 +122,7 @@ def test_every_statement_names_the_tenant_when_keys_are_managed(scoped_bench: Be
         api_keys.authenticate(database, peppers, made.key, address=None)
         with database.transaction() as session:
             api_keys.list_keys(session, alice.tenant_id)
+            rotate(session, peppers, alice, made.view.id)
             api_keys.revoke(session, alice, made.view.id)
 
     seen = _recorded(database, manage)

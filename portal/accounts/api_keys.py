@@ -37,7 +37,10 @@ _USE_WRITTEN_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class ApiKeyView:
-    """A key as people see it: `prefix` is how the key begins; times are aware UTC; `created_by` an e-mail."""
+    """A key as people see it: `prefix` is how the key begins; times are aware UTC; `created_by` an e-mail.
+
+    `replaced_by` is the id of the key that a rotation made in its place.
+    """
 
     id: str
     name: str
@@ -49,6 +52,7 @@ class ApiKeyView:
     last_used_address: str | None
     revoked_at: datetime | None
     created_by: str | None
+    replaced_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,11 @@ def list_keys(session: Session, tenant_id: str) -> list[ApiKeyView]:
     return [_view(key, email) for key, email in rows]
 
 
+def own_key(session: Session, principal: Principal, key_id: str) -> ApiKeyView:
+    """A key of the principal's tenant that the principal may end. Raises NotFound and Forbidden as `revoke` does."""
+    return _view(*_own_row(session, principal, key_id))
+
+
 def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | None = None) -> ApiKeyView:
     """Revokes a key of the principal's tenant, at once and for good; revoking twice changes nothing.
 
@@ -135,16 +144,7 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
 
     Raises NotFound, also for another tenant's key, and Forbidden when a member revokes another member's.
     """
-    row = session.execute(_of_tenant(principal.tenant_id).where(ApiKey.id == key_id)).one_or_none()
-    if row is None:
-        raise NotFound("There is no such API key.", code="api_key_unknown")
-    key, email = row
-    if principal.role is not Role.OWNER and key.member_id != principal.member_id:
-        raise Forbidden(
-            "This key is another member's.",
-            code="api_key_of_other_member",
-            remedy="Ask its member or your tenant's owner.",
-        )
+    key, email = _own_row(session, principal, key_id)
     revoked_at = session.scalars(
         update(ApiKey)
         .where(ApiKey.tenant_id == principal.tenant_id, ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
@@ -157,6 +157,20 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
         _of_tenant(principal.tenant_id).where(ApiKey.id == key_id).execution_options(populate_existing=True)
     ).one()
     return _view(present[0], email)
+
+
+def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKey, str | None]:
+    row = session.execute(_of_tenant(principal.tenant_id).where(ApiKey.id == key_id)).one_or_none()
+    if row is None:
+        raise NotFound("There is no such API key.", code="api_key_unknown")
+    key, email = row
+    if principal.role is not Role.OWNER and key.member_id != principal.member_id:
+        raise Forbidden(
+            "This key is another member's.",
+            code="api_key_of_other_member",
+            remedy="Ask its member or your tenant's owner.",
+        )
+    return key, email
 
 
 def _find(database: Database, prefix: str) -> tuple[ApiKey, Tenant, Member | None] | None:
@@ -288,6 +302,7 @@ def _view(row: ApiKey, created_by: str | None) -> ApiKeyView:
         last_used_address=row.last_used_address,
         revoked_at=row.revoked_at,
         created_by=created_by,
+        replaced_by=row.replaced_by,
     )
 
 

@@ -55,6 +55,10 @@ REFUSALS: Mapping[str, Refusal] = {
         409, "The job is queued or running; with partial=true: no page of it is read yet. Wait."
     ),
     "no_result": Refusal(409, "The job is over and no page of it was read; its pages say why."),
+    "page_not_failed": Refusal(409, "A page that is to be retried has not failed; only failed ones are."),
+    "nothing_to_retry": Refusal(409, "No page of the job has failed."),
+    "api_key_ended": Refusal(409, "The key was revoked or has expired, so it cannot be rotated."),
+    "api_key_replaced": Refusal(409, "The key is being replaced already."),
     "job_cancelled": Refusal(409, "The job was cancelled while the request waited."),
     "file_too_large": Refusal(413, "A file, or the whole body, is larger than /v1/me allows."),
     "file_type_unknown": Refusal(415, "The file is of no kind that can be read."),
@@ -145,6 +149,14 @@ def job_submission() -> Responses:
     """What POST /v1/jobs answers beside 202."""
     finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
     return finished | writing("no_files", "too_many_files", *_BODY_ERRORS, *_FILE_ERRORS, *_ORDER_ERRORS)
+
+
+def job_retry() -> Responses:
+    """What POST …/retry answers beside 202."""
+    finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
+    own = ("not_found", "page_not_failed", "nothing_to_retry", "page_out_of_range")
+    rest = ("malformed_body", "invalid_request", "unknown_model", "task_unavailable", "backlog_full", "unavailable")
+    return finished | writing(*own, *rest)
 
 
 def ocr() -> Responses:

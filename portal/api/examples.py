@@ -19,6 +19,8 @@ CURL: Mapping[str, str] = {
         f'curl -sS "{{base}}/v1/jobs/$JOB/pages/1/image" {_AUTH} -o page-1.jpg'
     ),
     "post /v1/jobs/{job_id}/cancel": f'curl -sS -X POST "{{base}}/v1/jobs/$JOB/cancel" {_AUTH}',
+    "post /v1/jobs/{job_id}/retry": f"""curl -sS "{{base}}/v1/jobs/$JOB/retry?wait=30" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"pages": [1]}}'""",
     "delete /v1/jobs/{job_id}": f'curl -sS -X DELETE "{{base}}/v1/jobs/$JOB" {_AUTH}',
     "post /v1/ocr": f"""{{ printf '{{"model": "default", "document": {{"type": "document_url", "document_url": "'
   printf 'data:application/pdf;base64,'; base64 < scan.pdf | tr -d '\\n'
@@ -29,6 +31,8 @@ CURL: Mapping[str, str] = {
     "get /v1/keys": f'curl -sS "{{base}}/v1/keys" {_AUTH}',
     "post /v1/keys": f"""curl -sS "{{base}}/v1/keys" {_AUTH} -H "Content-Type: application/json" \\
   -d '{{"name": "nightly import", "scopes": ["ocr", "read"]}}'""",
+    "post /v1/keys/{key_id}/rotate": f"""curl -sS "{{base}}/v1/keys/$KEY_ID/rotate" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"overlap": "1d"}}'""",
     "delete /v1/keys/{key_id}": f'curl -sS -X DELETE "{{base}}/v1/keys/$KEY_ID" {_AUTH}',
     "get /livez": 'curl -sS "{base}/livez"',
     "get /readyz": 'curl -sS "{base}/readyz"',

@@ -1,4 +1,4 @@
-"""/v1/jobs: hand files in, watch, fetch, cancel, delete."""
+"""/v1/jobs: hand files in, watch, find, fetch, cancel, retry, delete."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
 from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from portal.api import contract
@@ -21,8 +22,10 @@ from portal.domain import Principal
 from portal.errors import Unavailable
 from portal.http.downloads import result_download
 from portal.http.given import PortalServices
-from portal.jobs import endings, queries
+from portal.jobs import endings, history, queries
 from portal.jobs.queries import JobView
+from portal.jobs.retry import MAX_POSITIONS, retry
+from portal.jobs.search import MAX_CHARACTERS, MAX_WORDS
 from portal.jobs.submission import submit
 from portal.results.export import ExportFormat
 from portal.services import Services
@@ -33,12 +36,27 @@ _MAX_LIST = 100
 routes = APIRouter(prefix="/v1/jobs", tags=["Jobs"], route_class=ProblemRoute)
 
 JobId = Annotated[str, Path(max_length=40, description="The `id` of the job", examples=["job_5f0c6e…"])]
+RetriedPosition = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Wait = Annotated[
     float,
     Query(
         ge=0, le=MAX_WAIT_SECONDS, description="Answer when the job is finished, at the latest after so many seconds"
     ),
 ]
+
+
+class RetryOrder(BaseModel):
+    """Which failed pages are to be read again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pages: list[RetriedPosition] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_POSITIONS,
+        description="Their `position` in the job; all that failed when it is left out",
+        examples=[[7]],
+    )
 
 
 @routes.post(
@@ -79,9 +97,17 @@ def list_jobs(
         str | None,
         Query(max_length=60, description="List what is older: `next_before` of the last answer, or a job's id"),
     ] = None,
+    q: Annotated[
+        str,
+        Query(
+            max_length=MAX_CHARACTERS,
+            description=f"Only jobs in which each of these words (at most {MAX_WORDS}) is found, in the name of a file "
+            "or on a page; or one whose id begins so",
+        ),
+    ] = "",
 ) -> JobList:
-    """Your tenant's jobs, newest first, without their pages."""
-    found = queries.list_jobs(services.jobs, principal.tenant_id, limit=limit + 1, before=before)
+    """Your tenant's jobs, newest first, without their pages; with `q`, those in which it is found."""
+    found = history.find(services.jobs, principal.tenant_id, text=q, limit=limit + 1, before=before)
     shown, has_more = found[:limit], len(found) > limit
     return JobList(
         data=[job_summary(job) for job in shown],
@@ -145,6 +171,36 @@ def fetch_page_image(
 def cancel_job(services: PortalServices, principal: Submitter, job_id: JobId) -> JobBody:
     """Stops a job: pages that were read stay and are charged, the others are neither read nor charged."""
     return job_body(endings.cancel(services.jobs, principal, job_id))
+
+
+@routes.post(
+    "/{job_id}/retry",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Read failed pages again",
+    response_description="Accepted; the pages wait for their turn",
+    responses=contract.job_retry(),
+)
+async def retry_job(
+    services: PortalServices,
+    principal: Submitter,
+    job_id: JobId,
+    *,
+    response: Response,
+    order: RetryOrder | None = None,
+    wait: Wait = 0,
+) -> JobBody:
+    """Queues the failed pages of a job again: all of them, or those that the body names.
+
+    Pages that were read stay as they are, and are not charged again; a page that is read now is charged once, as if it
+    had been read at first. Cancelled pages are not retried. The answer is 202 with the job, or 200 when it was finished
+    within `wait` seconds.
+    """
+    positions = None if order is None else order.pages
+    job = await run_in_threadpool(retry, services.jobs, principal, job_id, positions)
+    with suppress(Unavailable):  # the pages are queued
+        job = await _waited(services, principal, job, wait)
+    response.status_code = status.HTTP_200_OK if job.is_final else status.HTTP_202_ACCEPTED
+    return job_body(job)
 
 
 @routes.delete(

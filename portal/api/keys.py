@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView
+from portal.accounts.rotation import Overlap, rotate
 from portal.api import contract
 from portal.api.access import AnyKey, Reader
 from portal.api.jobs import MAX_WAIT_SECONDS
@@ -60,6 +61,14 @@ class KeyOrder(BaseModel):
     )
 
 
+class RotationOrder(BaseModel):
+    """How a key is to be replaced."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    overlap: Overlap = Field(default=Overlap.DAY, description="How long the old key stays valid")
+
+
 async def _managing(principal: AnyKey) -> Principal:
     may_write = not principal.scopes.isdisjoint({Scope.OCR, Scope.ADMIN})
     if principal.role is not Role.OWNER or not may_write:
@@ -71,6 +80,7 @@ async def _managing(principal: AnyKey) -> Principal:
     return principal
 
 
+KeyId = Annotated[str, Path(max_length=40, description="The `id` of the key")]
 KeyManager = Annotated[Principal, Depends(_managing)]
 
 
@@ -118,6 +128,36 @@ def create_key(services: PortalServices, principal: KeyManager, order: KeyOrder,
     return created_key_body(created.view, created.key)
 
 
+@routes.post(
+    "/{key_id}/rotate",
+    status_code=status.HTTP_201_CREATED,
+    summary="Replace a key",
+    responses=contract.authenticated(
+        *("malformed_body", *_KEY_ERRORS, "scope_not_allowed", "api_key_unknown", "api_key_ended", "api_key_replaced")
+    ),
+)
+def rotate_key(
+    services: PortalServices, principal: KeyManager, key_id: KeyId, response: Response, order: RotationOrder
+) -> CreatedKeyBody:
+    """Makes a key with the same name and scopes, shown in this answer only; the old one works on for `overlap`.
+
+    For the keys that may make keys. The new key lives as long as the old one was given to live, but ends no later than
+    the key that asks: one that expires cannot lengthen its own life.
+    """
+    own = _own_key(services, principal)
+    with services.database.transaction() as session:
+        created = rotate(
+            session,
+            services.peppers,
+            principal,
+            key_id,
+            overlap=order.overlap,
+            not_after=own.expires_at if own else None,
+        )
+    response.headers["Cache-Control"] = "no-store"
+    return created_key_body(created.view, created.key)
+
+
 @routes.delete(
     "/{key_id}",
     summary="Revoke a key",
@@ -126,7 +166,7 @@ def create_key(services: PortalServices, principal: KeyManager, order: KeyOrder,
 async def revoke_key(
     services: PortalServices,
     principal: AnyKey,
-    key_id: Annotated[str, Path(max_length=40, description="The `id` of the key")],
+    key_id: KeyId,
 ) -> KeyBody:
     """Ends a key at once and for good. Any key may revoke itself; others only who may make keys."""
     if key_id != principal.api_key_id:

@@ -80,6 +80,7 @@ class JobLinks(_Body):
     self: str
     result: str
     cancel: str
+    retry: str
 
 
 class JobSummary(_Body):
@@ -98,6 +99,7 @@ class JobSummary(_Body):
     page_count: int
     pages_done: int
     pages_failed: int
+    pages_charged: int = Field(description="Pages that were read and had text; no page is charged twice")
     documents: list[DocumentBody]
     queue: QueueBody | None = Field(description="null once the job is finished")
     submitted_by: str | None
@@ -156,6 +158,7 @@ class KeyBody(_Body):
     last_used_address: str | None
     revoked_at: datetime | None
     created_by: str | None
+    replaced_by: str | None = Field(description="The `id` of the key that a rotation made in its place")
 
 
 class CreatedKeyBody(KeyBody):
@@ -270,11 +273,12 @@ def _summary(job: JobView) -> dict[str, Any]:
         "page_count": job.page_count,
         "pages_done": job.pages_done,
         "pages_failed": job.pages_failed,
+        "pages_charged": job.pages_charged,
         "documents": [DocumentBody.model_validate(document) for document in job.documents],
         "queue": queue,
         "submitted_by": job.submitted_by,
         "via": job.via,
-        "links": JobLinks(self=own, result=f"{own}/result", cancel=f"{own}/cancel"),
+        "links": JobLinks(self=own, result=f"{own}/result", cancel=f"{own}/cancel", retry=f"{own}/retry"),
     }
 
 

@@ -14,13 +14,18 @@ NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 def result_download(export: Export, headers: Mapping[str, str]) -> StreamingResponse:
     """The file as a download. Its pieces are made in threads, as fast as the client takes them."""
-    own = {
-        "Content-Disposition": attachment(export.file_name),
+    own = download_headers(export.file_name)
+    return StreamingResponse(export.chunks, media_type=export.media_type, headers={**own, **headers})
+
+
+def download_headers(file_name: str) -> dict[str, str]:
+    """What every saved file goes out with: its name, and that nothing of it runs or is kept."""
+    return {
+        "Content-Disposition": attachment(file_name),
         "Content-Security-Policy": NOTHING_RUNS,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
     }
-    return StreamingResponse(export.chunks, media_type=export.media_type, headers={**own, **headers})
 
 
 def attachment(file_name: str) -> str:

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from models import DocumentRow, Job, Page
 from models.base import now
 from portal.domain import JobState, PageState, Task, TaskPrompt
+from portal.jobs import search
 from portal.usage.entries import EndedPage, Outcome, record_page
 
 MAX_CLAIMS = 10
@@ -142,6 +143,8 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     if job is None or changed is None:
         return False
     record_page(session, held.ended, ending.outcome)
+    if ending.result is not None:
+        search.remember_page(session, held.tenant_id, job.id, held.page_id, ending.result.get("text", ""))
     close_when_done(session, job)
     return True
 
@@ -207,8 +210,8 @@ def _requeue(page: Page, *, is_counted: bool) -> None:
 
 
 def _requeue_or_fail(session: Session, page: Page) -> None:
-    """A page that was claimed MAX_CLAIMS times and never ended is failed: it may be what kills the process."""
-    if page.attempt < MAX_CLAIMS:
+    """A page claimed MAX_CLAIMS times since it was sent or retried, and never ended: it may kill the process."""
+    if page.attempt - page.attempts_before_retry < MAX_CLAIMS:
         _requeue(page, is_counted=True)
     else:
         _fail_interrupted(session, page)
@@ -266,7 +269,9 @@ def _fail_interrupted(session: Session, page: Page) -> None:
     page.state, page.claimed_by = PageState.FAILED, None
     page.finished_at = now()
     page.error_code = "interrupted"
-    page.error_message = f"The portal stopped {page.attempt} times while it read this page."
+    page.error_message = (
+        f"The portal stopped {page.attempt - page.attempts_before_retry} times while it read this page."
+    )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
     ended = EndedPage(page.tenant_id, job.member_id, job.api_key_id, job.id, page.id, job.task, job.engine)
     record_page(session, ended, "failed")

@@ -6,7 +6,7 @@ from sqlalchemy import delete as sql_delete
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from models import DocumentRow, Job, Page
+from models import DocumentRow, Job, Page, SearchText
 from models.base import now
 from portal import audit
 from portal.domain import JobState, PageState, Principal, Scope
@@ -82,6 +82,7 @@ def _cancel_pages(session: Session, job: Job) -> None:
 def _delete_rows(session: Session, job: Job) -> list[str]:
     own = select(Page.document_id).where(Page.tenant_id == job.tenant_id, Page.job_id == job.id)
     used = set(session.scalars(own))
+    session.execute(sql_delete(SearchText).where(SearchText.tenant_id == job.tenant_id, SearchText.job_id == job.id))
     session.execute(sql_delete(Page).where(Page.tenant_id == job.tenant_id, Page.job_id == job.id))
     session.execute(sql_delete(Job).where(Job.tenant_id == job.tenant_id, Job.id == job.id))
     still_used = set(

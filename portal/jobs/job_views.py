@@ -16,6 +16,7 @@ from portal.domain import JobState, PageState, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.forecast import Forecast
+from portal.usage.entries import charged_pages
 
 _CURSOR = re.compile(r"(\d{1,16})-(\w{1,40})", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,7 +75,8 @@ class JobView:
     """A job as its tenant sees it. `pages` is empty in lists; `counts` is always there.
 
     `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the
-    estimated time until its last page (None when it is over).
+    estimated time until its last page (None when it is over). `is_looked_at` is about a job that failed, wholly or in
+    part: that its tenant has seen it.
     """
 
     id: str
@@ -93,6 +95,8 @@ class JobView:
     eta_seconds: float | None
     submitted_by: str | None
     via: Literal["browser", "key"]
+    pages_charged: int = 0
+    is_looked_at: bool = False
 
     @property
     def pages_done(self) -> int:
@@ -123,6 +127,7 @@ def job_views(
     counts = _counts(session, tenant_id, ids)
     documents = _documents(session, tenant_id, ids)
     senders = _senders(session, tenant_id, ids)
+    charged = charged_pages(session, tenant_id, ids)
     forecast = Forecast(session, context)
     views = []
     for job in jobs:
@@ -146,6 +151,8 @@ def job_views(
                 eta_seconds=eta,
                 submitted_by=senders.get(job.id),
                 via="browser" if job.api_key_id is None else "key",
+                pages_charged=charged.get(job.id, 0),
+                is_looked_at=job.looked_at is not None,
             )
         )
     return views

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from sqlalchemy import select, tuple_
+from sqlalchemy import ColumnElement, select, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
@@ -59,16 +59,23 @@ def get_job(context: JobContext, tenant_id: str, job_id: str) -> JobView:
         return job_views(session, context, tenant_id, [job], pages=page_views(session, tenant_id, job_id))[0]
 
 
-def list_jobs(context: JobContext, tenant_id: str, *, limit: int = 50, before: str | None = None) -> list[JobView]:
+def list_jobs(
+    context: JobContext,
+    tenant_id: str,
+    *,
+    limit: int = 50,
+    before: str | None = None,
+    conditions: Sequence[ColumnElement[bool]] = (),
+) -> list[JobView]:
     """The tenant's jobs, newest first, at most `limit` (1–200); older than `before`: a cursor, or a job's id.
 
-    The cursor (`JobView.cursor` of the last one seen) works also after that job was deleted. Raises InvalidRequest,
-    and NotFound for an unknown id.
+    `conditions` on Job narrow them further. The cursor (`JobView.cursor` of the last one seen) works also after that
+    job was deleted. Raises InvalidRequest, and NotFound for an unknown id.
     """
     if not 1 <= limit <= MAX_LISTED:
         raise InvalidRequest(f"limit must be between 1 and {MAX_LISTED}.", remedy="Page on with 'before'.")
     with context.database.reading() as session:
-        found = select(Job).where(Job.tenant_id == tenant_id)
+        found = select(Job).where(Job.tenant_id == tenant_id, *conditions)
         if before is not None:
             found = found.where(tuple_(Job.created_at, Job.id) < _place(session, tenant_id, before))
         found = found.order_by(Job.created_at.desc(), Job.id.desc()).limit(limit)

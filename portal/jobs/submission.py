@@ -16,18 +16,15 @@ from sqlalchemy.orm import Session
 from models import ApiKey, DocumentRow, Job, Page
 from models.base import new_id
 from portal import audit
-from portal.db import lock_across_processes
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Busy, Forbidden, InvalidRequest, TooManyInFlight, Unauthenticated, Unavailable
-from portal.jobs import pace
+from portal.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
+from portal.jobs import search
+from portal.jobs.backlog import lock_backlog, refuse_backlog
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
-
-_RESERVE_SHARE = 10
-_BACKLOG_KEY = 0x0C2BAC10  # any fixed number other than the schema's and the dispatcher's
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
         context.database.transaction() as session,
     ):
-        lock_across_processes(session, _BACKLOG_KEY)
-        _refuse_backlog(session, principal.tenant_id, context, engine, pages=sum(len(pages) for pages in chosen))
+        lock_backlog(session)
+        refuse_backlog(session, principal.tenant_id, context, engine, pages=sum(len(pages) for pages in chosen))
         _refuse_revoked(session, principal)
         job = _insert(session, principal, documents, order, engine)
     context.notices.announce(job.id)
@@ -136,29 +133,7 @@ def _discard(context: JobContext, principal: Principal, documents: Sequence[_Sto
 def _refuse_when_full(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> None:
     """The early look, before any file is opened; the one that counts is inside the transaction."""
     with context.database.reading() as session:
-        _refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
-
-
-def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engine: Engine, *, pages: int) -> None:
-    """One tenant may fill half of the backlog; one of whom nothing waits has a reserve beyond its end."""
-    limit = context.settings.engine.max_backlog_pages
-    own_limit = max(1, limit // 2)
-    if pages > own_limit:
-        raise InvalidRequest(
-            f"{pages} pages are more than the portal takes at once ({own_limit}).",
-            code="too_many_pages",
-            remedy="Split the document, or choose fewer pages.",
-        )
-    own = pace.queued_pages(session, tenant_id)
-    reserve = 0 if own else max(1, limit // _RESERVE_SHARE)
-    own_excess, excess = own + pages - own_limit, pace.queued_pages(session) + pages - limit - reserve
-    if max(own_excess, excess) <= 0:
-        return
-    drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
-    retry_after = pace.retry_after_seconds(max(own_excess, excess), drain_seconds)
-    if own_excess > 0:
-        raise TooManyInFlight(f"{own} of your pages are waiting, and {own_limit} may.", retry_after_seconds=retry_after)
-    raise Busy("The portal has as much waiting work as it may hold.", retry_after_seconds=retry_after)
+        refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
 
 
 def _refuse_revoked(session: Session, principal: Principal) -> None:
@@ -185,6 +160,7 @@ def _insert(session: Session, principal: Principal, documents: Sequence[_Stored]
     session.add_all(_document_row(principal, document) for document in documents)
     session.flush()
     session.add_all(_page_rows(job, documents))
+    search.remember_names(session, job, [document.admitted.file_name for document in documents])
     audit.record(
         session,
         "job.submitted",

@@ -1,27 +1,31 @@
-"""The History: the tenant's jobs in three groups, with open, cancel and delete."""
+"""The History page: the tenant's jobs in three groups, searched, opened, and ended or exported one by one or in bulk.
+
+What is shown stands in the address (`/history?group=…&q=…&before=…`), so a reload or another device shows the same.
+Which rows are ticked is known to the browser alone (static/history.js): the list is drawn anew as jobs go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from portal.domain import JobState
-from portal.errors import InvalidRequest
-from portal.jobs import endings, queries
-from portal.jobs.queries import JobView
+from portal.domain import Principal
+from portal.errors import InvalidRequest, PortalError
+from portal.jobs import endings, history
+from portal.jobs.history import Group
+from portal.jobs.retry import retry
 from portal.services import Services
-from portal.ui import identity, job_view, markup, messages, shell, words
+from portal.ui import history_list, identity, markup, messages, shell, words
+from portal.ui.history_list import Asked, Shown
 
 _POLL_SECONDS = 3.0
 _PAGE_SIZE = 50
-_GROUPS = (
-    ("Needs attention", frozenset({JobState.FAILED, JobState.PARTIAL})),
-    ("Running", frozenset({JobState.QUEUED, JobState.RUNNING})),
-    ("Done", frozenset({JobState.SUCCEEDED, JobState.CANCELLED})),
-)
+_MAX_AT_ONCE = 200
+_NAMED_REFUSALS = 3
 
 
 class HistoryPage:
@@ -29,102 +33,94 @@ class HistoryPage:
 
     def __init__(self, services: Services) -> None:
         self._jobs = services.jobs
+        self._actions: dict[str, tuple[Callable[[Principal, str], object], str]] = {
+            "retry": (lambda principal, job_id: retry(self._jobs, principal, job_id), "Retrying the failed pages of"),
+            "cancel": (lambda principal, job_id: endings.cancel(self._jobs, principal, job_id), "Cancelled"),
+            "delete": (lambda principal, job_id: endings.delete(self._jobs, principal, job_id), "Deleted"),
+        }
 
     def lay(self, page: gr.Blocks) -> None:
-        """Places the list and wires its events; called inside the page's Blocks context."""
-        shell.fragment("history-head", Markup('<div class="lead"><h1>History</h1></div>'))
+        """Places the search, the bar and the list and wires their events; called inside the page's Blocks context."""
+        head = shell.fragment("history-head", history_list.head(""))
+        notice = shell.fragment("history-notice")
+        bar = shell.fragment("history-bar", history_list.bar())
         listing = shell.fragment("history-list")
         timer = gr.Timer(_POLL_SECONDS)
-        shell.on(page.load, messages.told(self._list), outputs=listing)
-        shell.on(timer.tick, messages.polled(self._list), outputs=listing, queue=False)
-        shell.on(listing.submit, messages.told(self._act), outputs=listing)
+        shell.on(page.load, messages.told(self._load), outputs=[head, listing])
+        shell.on(timer.tick, messages.polled(self._tick), outputs=listing, queue=False)
+        shell.on(head.submit, messages.told(self._search), outputs=[listing, notice], trigger_mode="always_last")
+        for fragment in (bar, listing):
+            shell.on(fragment.submit, messages.told(self._act), outputs=[listing, notice])
 
-    def _list(self, request: gr.Request) -> str:
-        tenant_id = identity.principal_of(request).tenant_id
-        before = identity.asked(request, "before") or None
-        jobs = queries.list_jobs(self._jobs, tenant_id, limit=_PAGE_SIZE, before=before)
-        return listing(jobs, datetime.now(UTC), is_first=before is None)
+    def _load(self, request: gr.Request) -> tuple[Markup, Markup]:
+        return history_list.head(_asked(request).text), self._list(request)
 
-    def _act(self, event: gr.EventData, request: gr.Request) -> str:
+    def _search(self, request: gr.Request) -> tuple[Markup, str]:
+        return self._list(request), ""
+
+    def _tick(self, request: gr.Request) -> Any:
+        # A search reads texts; what it found changes too little to be worth that every few seconds.
+        return gr.skip() if _asked(request).text.strip() else self._list(request)
+
+    def _list(self, request: gr.Request) -> Markup:
+        tenant_id, asked = identity.principal_of(request).tenant_id, _asked(request)
+        groups = list(Group) if asked.group is None else [asked.group]
+        shown = [self._group(tenant_id, group, asked) for group in groups]
+        return history_list.listing(shown, asked, datetime.now(UTC))
+
+    def _group(self, tenant_id: str, group: Group, asked: Asked) -> Shown:
+        jobs = history.find(
+            self._jobs,
+            tenant_id,
+            group=group,
+            text=asked.text,
+            limit=_PAGE_SIZE + 1,
+            before=None if asked.group is None else asked.before or None,
+        )
+        return Shown(group, jobs[:_PAGE_SIZE], has_older=len(jobs) > _PAGE_SIZE)
+
+    def _act(self, event: gr.EventData, request: gr.Request) -> tuple[Markup, Markup]:
         principal = identity.principal_of(request)
-        action, job_id = str(event._data.get("action")), str(event._data.get("target"))
-        if action == "cancel":
-            endings.cancel(self._jobs, principal, job_id)
-        elif action == "delete":
-            endings.delete(self._jobs, principal, job_id)
-        else:
-            raise InvalidRequest("That action does not exist.", remedy="Reload the page.")
-        return self._list(request)
+        chosen = [job_id for job_id in str(event._data.get("target") or "").split(",") if job_id]
+        action = self._actions.get(str(event._data.get("action")))
+        if action is None or not 1 <= len(chosen) <= _MAX_AT_ONCE:
+            raise InvalidRequest("That cannot be done.", remedy="Reload the page and select the jobs again.")
+        act, done_words = action
+        if len(chosen) == 1:
+            act(principal, chosen[0])
+            return self._list(request), Markup("")
+        return self._list_after(request, done_words, _each(act, principal, chosen))
+
+    def _list_after(
+        self, request: gr.Request, done_words: str, refusals: list[PortalError | None]
+    ) -> tuple[Markup, Markup]:
+        return self._list(request), _outcome(done_words, refusals)
 
 
-def listing(jobs: Sequence[JobView], now: datetime, *, is_first: bool) -> Markup:
-    """The groups that have jobs, newest first; a link to older ones when the page is full."""
-    if not jobs:
-        return _nothing(is_first=is_first)
-    groups = markup.joined(
-        _group(title, [job for job in jobs if job.state in states], now) for title, states in _GROUPS
-    )
-    newest = Markup("") if is_first else Markup('<a class="button" href="/history">Newest</a>')
-    older = Markup("")
-    if len(jobs) == _PAGE_SIZE:
-        older = Markup('<a class="button" href="/history?before={}">Older</a>').format(jobs[-1].id)
-    return Markup('{}<p class="paging">{}{}</p>').format(groups, newest, older)
+def _each(
+    act: Callable[[Principal, str], object], principal: Principal, job_ids: list[str]
+) -> list[PortalError | None]:
+    """Each in a transaction of its own: one that is refused stops no other."""
+    refusals: list[PortalError | None] = []
+    for job_id in job_ids:
+        try:
+            act(principal, job_id)
+            refusals.append(None)
+        except PortalError as error:
+            refusals.append(error)
+    return refusals
 
 
-def _nothing(*, is_first: bool) -> Markup:
-    if not is_first:
-        return Markup('<p class="paging"><a class="button" href="/history">Newest</a></p>')
-    title = "Nothing read yet"
-    return Markup('{}<p class="paging"><a class="button primary" href="/">Read a scan</a></p>').format(
-        markup.empty(title, "Jobs appear here as soon as you submit a scan, from this browser or with an API key.")
-    )
+def _outcome(done_words: str, refusals: list[PortalError | None]) -> Markup:
+    refused = [messages.sentence(error) for error in refusals if error is not None]
+    done = f"{done_words} {words.counted(len(refusals) - len(refused), 'job')}."
+    if not refused:
+        return markup.notice(done, "", tone="plain")
+    reasons = " ".join(list(dict.fromkeys(refused))[:_NAMED_REFUSALS])
+    return markup.notice(f"{done} {len(refused)} left as they were.", reasons, tone="warning")
 
 
-def _group(title: str, jobs: Sequence[JobView], now: datetime) -> Markup:
-    if not jobs:
-        return Markup("")
-    return Markup('<section class="group"><h2>{} <small>{}</small></h2><ul class="entries">{}</ul></section>').format(
-        title, len(jobs), markup.joined(_row(job, now) for job in jobs)
-    )
-
-
-def _row(job: JobView, now: datetime) -> Markup:
-    return Markup(
-        '<li class="entry" data-job="{0}"><div class="entry-main"><a class="entry-title" href="/?job={0}">{1}</a>'
-        '<p class="entry-facts">{2}</p></div><div class="entry-state">{3}<small>{4}</small></div>'
-        '<div class="entry-actions">{5}</div></li>'
-    ).format(
-        job.id,
-        job_view.heading(job),
-        _facts(job, now),
-        markup.badge(job.state, words.JOB_STATES[job.state]),
-        _counts(job),
-        _actions(job),
-    )
-
-
-def _facts(job: JobView, now: datetime) -> Markup:
-    via = "API key" if job.via == "key" else "browser"
-    task, _ = words.TASKS[job.prompt.task]
-    return Markup("{} · {} · {} · {}").format(
-        markup.moment(job.created_at, now), task, job.submitted_by or "deleted member", via
-    )
-
-
-def _counts(job: JobView) -> str:
-    done = f"{job.pages_done} of {words.counted(job.page_count, 'page')}"
-    return f"{done}, {job.pages_failed} failed" if job.pages_failed else done
-
-
-def _actions(job: JobView) -> Markup:
-    name = job_view.heading(job)
-    if not job.is_final:
-        return Markup(
-            '<button type="button" class="button" data-action="cancel" data-target="{0}" aria-label="Cancel {1}">'
-            "Cancel</button>"
-        ).format(job.id, name)
-    return Markup(
-        '<button type="button" class="button" data-action="delete" data-target="{0}" aria-label="Delete {1}"'
-        ' data-confirm="Delete {1}?" data-detail="The files, page images and texts of this job go for good."'
-        ' data-yes="Delete">Delete</button>'
-    ).format(job.id, name)
+def _asked(request: gr.Request) -> Asked:
+    wanted = identity.asked(request, "group")
+    group = Group(wanted) if wanted in tuple(Group) else None
+    return Asked(group, identity.asked(request, "q"), identity.asked(request, "before") if group else "")

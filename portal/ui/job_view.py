@@ -14,7 +14,7 @@ from portal.domain import PageState, PageText
 from portal.jobs.queries import JobView, PageView
 from portal.results.render import markdown_to_html
 from portal.results.serial import page_text_to_json
-from portal.ui import markup, words
+from portal.ui import markup, retry, words
 
 DOWNLOADS = (("txt", "Text"), ("markdown", "Markdown"), ("json", "JSON"))
 
@@ -104,14 +104,16 @@ def _actions(job: JobView) -> Markup:
     if not job.is_final:
         return Markup('<button type="button" class="button" id="cancel-job" data-action="cancel">Cancel</button>')
     if not job.pages_done:
-        return Markup("")
+        return retry.job_button(job)
     links = markup.joined(
         Markup('<a class="button" id="download-{0}" href="/files/jobs/{1}/result?format={0}" download>{2}</a>').format(
             name, job.id, label
         )
         for name, label in DOWNLOADS
     )
-    return Markup('<span class="downloads" role="group" aria-label="Download">{}</span>').format(links)
+    return Markup('<span class="downloads" role="group" aria-label="Download">{}</span>{}').format(
+        links, retry.job_button(job)
+    )
 
 
 def _strip_group(job: JobView, pages: list[PageView], selected: int) -> Markup:
@@ -150,8 +152,9 @@ def _source(elem_id: str, source: str) -> Markup:
 
 def _without_text(page: PageView) -> Markup:
     tones = {PageState.FAILED: "error", PageState.SUCCEEDED: "blank", PageState.CANCELLED: "blank"}
-    return Markup('<div class="no-text" data-tone="{}"><p>{}</p></div>').format(
-        tones.get(page.state, "waiting"), words.page_outcome(page)
+    button = retry.page_button(page) if page.state is PageState.FAILED else Markup("")
+    return Markup('<div class="no-text" data-tone="{}"><p>{}</p>{}</div>').format(
+        tones.get(page.state, "waiting"), words.page_outcome(page), button
     )
 
 

@@ -1,15 +1,17 @@
-"""The Keys page: create an API key (shown once), list the tenant's keys, revoke one."""
+"""The Keys page: create an API key (shown once), list the tenant's keys, replace one, revoke one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
 from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView
+from portal.accounts.rotation import Overlap, rotate
 from portal.domain import Scope
 from portal.errors import InvalidRequest
 from portal.services import Services
@@ -17,6 +19,16 @@ from portal.ui import identity, markup, messages, shell, words
 
 _EXPIRIES = {"In 30 days": 30, "In 90 days": 90, "In a year": 365, "Never": None}
 _DEFAULT_EXPIRY = "In 90 days"
+_LABELS = {"active": "Active", "replaced": "Being replaced", "expired": "Expired", "revoked": "Revoked"}
+_USABLE = ("active", "replaced")
+_OVERLAPS = "|".join(
+    (
+        f"{Overlap.DAY}=in 1 day",
+        f"{Overlap.HOUR}=in 1 hour",
+        f"{Overlap.WEEK}=in 7 days",
+        f"{Overlap.NONE}=at once",
+    )
+)
 
 
 class KeysPage:
@@ -42,7 +54,7 @@ class KeysPage:
         for trigger in (self._create.click, self._name.submit):
             shell.on(trigger, messages.told(self._create_key), inputs=form, outputs=[created, listing, self._name])
         shell.on(created.submit, messages.told(self._hide), outputs=created)
-        shell.on(listing.submit, messages.told(self._revoke), outputs=listing)
+        shell.on(listing.submit, messages.told(self._act), outputs=[created, listing])
 
     def _lay_form(self) -> None:
         with gr.Row(elem_id="key-form"):
@@ -85,11 +97,21 @@ class KeysPage:
         shown = new_key(created.view, created.key, identity.base_url_of(request, self._services.settings))
         return shown, self._list(request), ""
 
-    def _revoke(self, event: gr.EventData, request: gr.Request) -> str:
+    def _act(self, event: gr.EventData, request: gr.Request) -> tuple[Any, str]:
+        key_id = str(event._data.get("target"))
+        if event._data.get("action") == "rotate":
+            return self._rotate(key_id, str(event._data.get("choice")), request), self._list(request)
+        with self._services.database.transaction() as session:
+            api_keys.revoke(session, identity.principal_of(request), key_id)
+        return gr.skip(), self._list(request)
+
+    def _rotate(self, key_id: str, choice: str, request: gr.Request) -> Markup:
+        if choice not in tuple(Overlap):
+            raise InvalidRequest("That time does not exist.", remedy="Choose one of the list.")
         principal = identity.principal_of(request)
         with self._services.database.transaction() as session:
-            api_keys.revoke(session, principal, str(event._data.get("target")))
-        return self._list(request)
+            created = rotate(session, self._services.peppers, principal, key_id, overlap=Overlap(choice))
+        return new_key(created.view, created.key, identity.base_url_of(request, self._services.settings))
 
     def _hide(self) -> str:
         return ""
@@ -97,37 +119,60 @@ class KeysPage:
 
 def new_key(view: ApiKeyView, key: str, base_url: str) -> Markup:
     """The panel that shows a new key the only time, with a command that runs as printed."""
-    command = f'curl -H "Authorization: Bearer {key}" -F files=@scan.png "{base_url}/v1/jobs?wait=60"'
+    purpose, command = _command(view, key, base_url)
     return Markup(
         '<section class="new-key" role="status"><h2>{}</h2><p>Copy the key now: it is not shown again.</p>'
         '<div class="secret"><code id="key-value">{}</code>{}</div>'
-        "<p>Read a scan with it:</p>"
+        "<p>{}</p>"
         '<div class="secret"><code id="key-curl">{}</code>{}</div>'
         '<button type="button" class="button" id="key-saved" data-action="hide">I saved it</button></section>'
     ).format(
         view.name,
         key,
         markup.copy_button("key-value", "Copy key"),
+        purpose,
         command,
         markup.copy_button("key-curl", "Copy command"),
     )
+
+
+def _command(view: ApiKeyView, key: str, base_url: str) -> tuple[str, str]:
+    """What a curl line with this key does, and the line: one that the key's scopes allow."""
+    call = f'curl -H "Authorization: Bearer {key}"'
+    if Scope.OCR in view.scopes:
+        return "Read a scan with it:", f'{call} -F files=@scan.png "{base_url}/v1/jobs?wait=60"'
+    if Scope.READ in view.scopes:
+        return "List your jobs with it:", f'{call} "{base_url}/v1/jobs"'
+    return "See what it is:", f'{call} "{base_url}/v1/me"'
 
 
 def listing(keys: Sequence[ApiKeyView], now: datetime) -> Markup:
     """The keys, usable ones first."""
     if not keys:
         return markup.empty("No keys yet", "Create one to call the portal from a script.")
-    ordered = sorted(keys, key=lambda key: _state(key, now) != "active")
+    ordered = _ordered(keys, now)
+    replaced = {key.replaced_by: key for key in keys if key.replaced_by and _state(key, now) == "replaced"}
     return Markup('<section class="group"><h2>Your keys</h2><ul class="entries">{}</ul></section>').format(
-        markup.joined(_row(key, now) for key in ordered)
+        markup.joined(_row(key, replaced.get(key.id), now) for key in ordered)
     )
 
 
-def _row(key: ApiKeyView, now: datetime) -> Markup:
+def _ordered(keys: Sequence[ApiKeyView], now: datetime) -> list[ApiKeyView]:
+    """Usable keys first, one that is being replaced right after its replacement."""
+    places = {key.id: float(place) for place, key in enumerate(keys)}
+
+    def place(key: ApiKeyView) -> tuple[bool, float]:
+        is_replaced = _state(key, now) == "replaced"
+        own = places.get(key.replaced_by or "", places[key.id]) + 0.5 if is_replaced else places[key.id]
+        return _state(key, now) not in _USABLE, own
+
+    return sorted(keys, key=place)
+
+
+def _row(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime) -> Markup:
     state = _state(key, now)
-    labels = {"active": "Active", "expired": "Expired", "revoked": "Revoked"}
     return Markup(
-        '<li class="entry" data-key="{}"><div class="entry-main"><b class="entry-title">{}</b>'
+        '<li class="entry key-entry" data-key="{}"><div class="entry-main"><b class="entry-title">{}</b>'
         '<p class="entry-facts"><code>{}…</code> · {} · {}</p></div>'
         '<div class="entry-state">{}<small>{}</small></div><div class="entry-actions">{}</div></li>'
     ).format(
@@ -136,20 +181,26 @@ def _row(key: ApiKeyView, now: datetime) -> Markup:
         key.prefix,
         ", ".join(words.SCOPES.get(scope, scope.value) for scope in key.scopes),
         Markup("created {} by {}").format(markup.moment(key.created_at, now), key.created_by or "the operator"),
-        markup.badge(state, labels[state]),
-        _use(key, now),
-        _revoke_button(key, now) if state == "active" else Markup(""),
+        markup.badge(state, _LABELS[state]),
+        _use(key, replaces, now),
+        _buttons(key, state, now),
     )
 
 
 def _state(key: ApiKeyView, now: datetime) -> str:
     if key.revoked_at is not None:
         return "revoked"
-    return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "expired"
+    return "replaced" if key.replaced_by else "active"
 
 
-def _use(key: ApiKeyView, now: datetime) -> Markup:
+def _use(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime) -> Markup:
     expiry = "no expiry" if key.expires_at is None else f"expires {key.expires_at:%Y-%m-%d}"
+    if key.replaced_by and key.expires_at is not None:
+        expiry = f"ends {key.expires_at:%Y-%m-%d %H:%M} UTC"
+    if replaces is not None:
+        expiry = f"{expiry} · takes the place of {replaces.prefix}…"
     return Markup("{} · {}").format(_last_used(key, now), expiry)
 
 
@@ -158,6 +209,24 @@ def _last_used(key: ApiKeyView, now: datetime) -> Markup:
         return Markup("never used")
     place = f" from {key.last_used_address}" if key.last_used_address else ""
     return Markup("used {}{}").format(markup.moment(key.last_used_at, now), place)
+
+
+def _buttons(key: ApiKeyView, state: str, now: datetime) -> Markup:
+    if state not in _USABLE:
+        return Markup("")
+    rotate_button = _rotate_button(key, now) if state == "active" else Markup("")
+    return Markup("{}{}").format(rotate_button, _revoke_button(key, now))
+
+
+def _rotate_button(key: ApiKeyView, now: datetime) -> Markup:
+    last = _last_used(key, now).striptags()
+    return Markup(
+        '<button type="button" class="button" data-action="rotate" data-target="{0}" aria-label="Rotate {1}"'
+        ' data-confirm="Replace {1}?" data-detail="You get a new key with the same name, scopes and length of life.'
+        ' The old one was {2}: leave it valid until your programs have the new one."'
+        ' data-choices="{3}" data-choices-label="The old key ends" data-yes="Make the new key" data-tone="primary"'
+        ' data-no="Cancel">Rotate</button>'
+    ).format(key.id, key.name, last, _OVERLAPS)
 
 
 def _revoke_button(key: ApiKeyView, now: datetime) -> Markup:

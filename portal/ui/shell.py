@@ -20,9 +20,10 @@ element.addEventListener('click', async (event) => {
   const chosen = event.target.closest('[data-action]');
   if (!chosen || !element.contains(chosen)) return;
   event.preventDefault();
-  if (chosen.dataset.confirm && !(await portal.confirm(chosen.dataset))) return;
+  const answer = chosen.dataset.confirm ? await portal.confirm(chosen.dataset) : {};
+  if (!answer) return;
   if (chosen.dataset.address) history.replaceState(null, '', chosen.dataset.address);
-  trigger('submit', { action: chosen.dataset.action, target: chosen.dataset.target || '' });
+  trigger('submit', { action: chosen.dataset.action, target: chosen.dataset.target || '', ...answer });
 });
 """
 

@@ -12,7 +12,9 @@ _HEAD = """
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/tokens.css">
 <link rel="stylesheet" href="/static/ui.css">
+<link rel="stylesheet" href="/static/history.css">
 <script src="/static/ui.js"></script>
+<script src="/static/history.js" defer></script>
 """
 
 _TOKENS = {

@@ -16,11 +16,12 @@ from markupsafe import Markup
 from portal.documents.intake import Upload
 from portal.domain import Task
 from portal.errors import NotFound, PortalError
-from portal.jobs import endings, queries, submission
+from portal.jobs import endings, history, queries, submission
 from portal.jobs.queries import JobView, PageView
+from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
 from portal.services import Services
-from portal.ui import identity, job_view, markup, messages, order_form, page_range, sample, shell, words
+from portal.ui import identity, job_view, markup, messages, order_form, page_range, retry, sample, shell, words
 
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_LONG = 3.0
@@ -147,7 +148,8 @@ class WorkspacePage:
             attached = shell.on(run.then, None, inputs=self._started, js=_ATTACH_JS)
             shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
         shell.on(self._strip.submit, refresh, outputs=views, trigger_mode="always_last")
-        shell.on(self._bar.submit, messages.told(self._cancel), outputs=views)
+        for fragment in (self._bar, self._text):
+            shell.on(fragment.submit, messages.told(self._act), outputs=views)
         shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
 
     # One parameter for each component of the form: Gradio calls it by position.
@@ -192,9 +194,13 @@ class WorkspacePage:
     def _attach(self, started: str, request: gr.Request) -> Any:
         return self._refresh(request) if started else gr.skip()
 
-    def _cancel(self, request: gr.Request) -> dict[Any, Any]:
-        principal = identity.principal_of(request)
-        endings.cancel(self._jobs, principal, identity.asked(request, "job"))
+    def _act(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
+        principal, job_id = identity.principal_of(request), identity.asked(request, "job")
+        if event._data.get("action") == "retry":
+            position = retry.position(event._data.get("target"))
+            retry_pages(self._jobs, principal, job_id, None if position is None else [position])
+        else:
+            endings.cancel(self._jobs, principal, job_id)
         return self._refresh(request)
 
     def _tick(self, shown: str, request: gr.Request) -> dict[Any, Any]:
@@ -210,6 +216,7 @@ class WorkspacePage:
             job = queries.get_job(self._jobs, tenant_id, job_id)
         except NotFound as error:
             return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
+        history.look(self._jobs, tenant_id, job)
         selected = _selected(job, identity.asked(request, "at"))
         views = self._job_views(job, selected)
         mark = f"{job.id} {selected.position} {selected.state} {selected.attempt}" if selected else job.id

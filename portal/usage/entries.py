@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from models import UsageEntry
+
+_IDS_IN_A_STATEMENT = 500
 
 Outcome = Literal["read", "blank", "failed", "truncated"]
 
@@ -43,3 +47,28 @@ def record_page(session: Session, page: EndedPage, outcome: Outcome) -> None:
             pages=1 if outcome == "read" else 0,
         )
     )
+
+
+def take_back_failures(session: Session, tenant_id: str, page_ids: Sequence[str]) -> None:
+    """Removes the entries of failed pages that are to be read again; one that was charged is never removed.
+
+    Call it in the transaction that queues the pages (portal/jobs/retry.py says why).
+    """
+    for start in range(0, len(page_ids), _IDS_IN_A_STATEMENT):
+        some = page_ids[start : start + _IDS_IN_A_STATEMENT]
+        session.execute(
+            delete(UsageEntry)
+            .where(UsageEntry.tenant_id == tenant_id, UsageEntry.page_id.in_(some))
+            .where(UsageEntry.outcome == "failed", UsageEntry.pages == 0)
+            .execution_options(synchronize_session=False)
+        )
+
+
+def charged_pages(session: Session, tenant_id: str, job_ids: Sequence[str]) -> dict[str, int]:
+    """Job → its charged pages; a job without an entry is left out."""
+    rows = session.execute(
+        select(UsageEntry.job_id, func.sum(UsageEntry.pages))
+        .where(UsageEntry.tenant_id == tenant_id, UsageEntry.job_id.in_(job_ids))
+        .group_by(UsageEntry.job_id)
+    )
+    return {job_id: int(pages) for job_id, pages in rows}

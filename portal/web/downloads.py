@@ -6,23 +6,27 @@ Programs have the same under /v1 with their key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from typing import IO, Annotated, Any
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
+from models.base import now
 from portal.errors import NotFound, PortalError
-from portal.http.downloads import NOTHING_RUNS, result_download
+from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
 from portal.http.given import PortalServices, giving
 from portal.http.problems import log_refusal, problem
 from portal.jobs import queries
+from portal.jobs.bundle import write_bundle
 from portal.results.export import ExportFormat
 from portal.services import Services
 from portal.web.browsers import MemberBrowser
 from portal.web.refusals import is_navigation
 
+_CHUNK_BYTES = 2**16
 _MAX_POSITION = 2**31 - 1  # what the column holds
 
 
@@ -47,13 +51,14 @@ class _FileRoute(APIRoute):
 def router(services: Services) -> APIRouter:
     """The routes under /files."""
     routes = APIRouter(
-        prefix="/files/jobs/{job_id}",
+        prefix="/files",
         route_class=_FileRoute,
         dependencies=[giving(services)],
         include_in_schema=False,
     )
-    routes.add_api_route("/result", _result, methods=["GET"])
-    routes.add_api_route("/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
+    routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
+    routes.add_api_route("/export", _export, methods=["GET"])
+    routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
     return routes
 
 
@@ -63,6 +68,32 @@ def _result(
     tenant_id = browser.signed_in.principal.tenant_id
     found = queries.export_job(services.jobs, tenant_id, job_id, format, partial=True)
     return result_download(found, {"Cache-Control": "no-store"})
+
+
+def _export(
+    browser: MemberBrowser,
+    services: PortalServices,
+    job: Annotated[list[str], Query()],
+    format: ExportFormat = ExportFormat.TXT,
+) -> Response:
+    """Several jobs as one zip, written to a file without a name, so that nothing is left of it however this ends."""
+    zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  the answer closes it
+    try:
+        write_bundle(services.jobs, browser.signed_in.principal.tenant_id, job, format, zipped)
+        length = zipped.tell()
+        zipped.seek(0)
+    except BaseException:
+        zipped.close()
+        raise
+    own = {"Content-Length": str(length), "Cache-Control": "no-store"}
+    headers = download_headers(f"jobs-{now():%Y-%m-%d}-{format}.zip") | own
+    return StreamingResponse(_chunks(zipped), media_type="application/zip", headers=headers)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def _page_image(

@@ -84,6 +84,7 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     assert (tmp_path / "page-1.jpg").read_bytes().startswith(b"\xff\xd8")
     assert run("read_document")["pages"][0]["markdown"] == "Total 9.00"
     assert run("cancel_job", JOB=job["id"])["code"] == "conflict"
+    assert run("retry_job", JOB=job["id"])["code"] == "page_not_failed"
     assert run("delete_job", JOB=job["id"]) is None
     assert alice.client.get(f"/v1/jobs/{job['id']}").status_code == 404
     assert run("list_models")["data"][0]["id"] == "fake"
@@ -91,6 +92,7 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     made = run("create_key")
     assert made["name"] == "nightly import"
     assert len(run("list_keys")["data"]) == 2
+    assert run("rotate_key", KEY_ID=made["id"])["name"] == "nightly import"
     assert run("revoke_key", KEY_ID=made["id"])["revoked_at"]
     assert run("livez") == {"status": "ok"}
     assert run("readyz")["status"] == "ready"
@@ -118,11 +120,13 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "GET /v1/jobs/{job_id}/result",
         "GET /v1/jobs/{job_id}/pages/{position}/image",
         "POST /v1/jobs/{job_id}/cancel",
+        "POST /v1/jobs/{job_id}/retry",
         "DELETE /v1/jobs/{job_id}",
         "GET /v1/models",
         "GET /v1/me",
         "GET /v1/keys",
         "POST /v1/keys",
+        "POST /v1/keys/{key_id}/rotate",
         "DELETE /v1/keys/{key_id}",
         "GET /livez",
         "GET /readyz",

@@ -133,6 +133,7 @@ def test_everything_of_the_job_is_404_when_a_stranger_asks(live: Portal, alice: 
         ("GET", f"{own}/pages/1/image"),
         ("GET", f"/v1/jobs?before={job_id}"),
         ("POST", f"{own}/cancel"),
+        ("POST", f"{own}/retry"),
         ("DELETE", own),
     ):
         assert_problem(charlie.client.request(method, path), 404, "not_found")
@@ -294,6 +295,7 @@ def test_key_does_only_what_its_scopes_say(live: Portal, alice: Persona, people:
         writer.client.get("/v1/keys"),
         reader.client.post("/v1/jobs", files=[("files", ("scan.png", png()))]),
         reader.client.post(f"{own}/cancel"),
+        reader.client.post(f"{own}/retry"),
         reader.client.delete(own),
         reader.client.post("/v1/ocr", json={}),
     ):
@@ -385,3 +387,79 @@ def test_upload_leaves_nothing_behind_when_the_client_goes_away(live: Portal, al
 def test_file_name_is_cleaned_when_it_is_a_path(alice: Persona) -> None:
     body = alice.client.post("/v1/jobs?wait=20", files=[("files", ("../../etc/scan.png", png()))]).json()
     assert body["documents"][0]["file_name"] == "scan.png"
+
+
+def _failed(live: Portal, who: Persona) -> str:
+    """A job of two pages that both failed."""
+    live.engine.script = (fails(is_permanent=True),)
+    job_id = str(_submit(who)["id"])
+    live.engine.script = (answers("Total 9.00"),)
+    live.engine.calls.clear()
+    return job_id
+
+
+@pytest.mark.parametrize("person", ["alice", "bob"])
+def test_failed_pages_are_read_and_charged_once_when_retried(
+    person: str, live: Portal, alice: Persona, request: pytest.FixtureRequest
+) -> None:
+    who: Persona = request.getfixturevalue(person)
+    job_id = _failed(live, alice)
+    reply = who.client.post(f"/v1/jobs/{job_id}/retry?wait=20")
+    body = reply.json()
+    assert (reply.status_code, body["state"], body["pages_failed"], body["pages_charged"]) == (200, "succeeded", 0, 2)
+    assert [page["attempt"] for page in body["pages"]] == [2, 2]
+    assert [(page.state, page.error_code) for page in stored_pages(live, job_id)] == [("succeeded", None)] * 2
+    assert [(entry.outcome, entry.pages) for entry in usage_of(live, job_id)] == [("read", 1)] * 2
+    assert_problem(who.client.post(f"/v1/jobs/{job_id}/retry"), 409, "nothing_to_retry")
+
+
+def test_one_page_is_retried_when_the_body_names_it(live: Portal, alice: Persona) -> None:
+    job_id = _failed(live, alice)
+    live.engine.is_held = True
+    reply = alice.client.post(f"/v1/jobs/{job_id}/retry", json={"pages": [2]})
+    assert (reply.status_code, reply.json()["state"]) == (202, "running")
+    assert_problem(alice.client.post(f"/v1/jobs/{job_id}/retry", json={"pages": [2]}), 409, "page_not_failed")
+    live.engine.is_held = False
+    body = alice.client.get(f"/v1/jobs/{job_id}?wait=20").json()
+    assert (body["state"], [page["state"] for page in body["pages"]]) == ("partial", ["failed", "succeeded"])
+    assert sorted((entry.outcome, entry.pages) for entry in usage_of(live, job_id)) == [("failed", 0), ("read", 1)]
+
+
+def test_nothing_is_retried_when_a_stranger_asks(live: Portal, alice: Persona, charlie: Persona) -> None:
+    job_id = _failed(live, alice)
+    assert_problem(charlie.client.post(f"/v1/jobs/{job_id}/retry", json={"pages": [1]}), 404, "not_found")
+    assert [page.state for page in stored_pages(live, job_id)] == ["failed"] * 2
+    assert [entry.outcome for entry in usage_of(live, job_id)] == ["failed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"pages": [3]}, "page_out_of_range"),
+        ({"pages": [0]}, "invalid_request"),
+        ({"pages": [2**40]}, "invalid_request"),
+        ({"pages": []}, "invalid_request"),
+        ({"pages": "1"}, "invalid_request"),
+        ({"page": [1]}, "invalid_request"),
+    ],
+)
+def test_retry_is_refused_when_its_body_is_wrong(live: Portal, alice: Persona, body: object, code: str) -> None:
+    job_id = _failed(live, alice)
+    assert_problem(alice.client.post(f"/v1/jobs/{job_id}/retry", json=body), 422, code)
+    assert [page.state for page in stored_pages(live, job_id)] == ["failed"] * 2
+
+
+def test_jobs_are_found_by_what_is_on_their_pages(live: Portal, alice: Persona, bob: Persona, charlie: Persona) -> None:
+    live.engine.script = (answers("Lieferschein 4711"),)
+    job_id = _submit(alice)["id"]
+    live.engine.script = (answers("Total 9.00"),)
+    _submit(alice)
+    for who, words, found in (
+        (alice, "LIEFERSCHEIN scan.pdf", [job_id]),
+        (bob, str(job_id), [job_id]),
+        (charlie, "4711", []),
+        (alice, "4712", []),
+    ):
+        reply = who.client.get("/v1/jobs", params={"q": words}).json()
+        assert [job["id"] for job in reply["data"]] == found, words
+    assert_problem(alice.client.get("/v1/jobs", params={"q": "a " * 9}), 422, "invalid_request")

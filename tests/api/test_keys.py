@@ -124,3 +124,52 @@ def test_key_gives_no_longer_life_than_its_own(alice: Persona, people: Callable[
 def test_order_is_refused_when_it_is_wrong(alice: Persona, order: dict[str, Any], code: str) -> None:
     assert_problem(_make(alice, **order), 422, code)
     assert len(alice.client.get("/v1/keys").json()["data"]) == 1
+
+
+def _rotate(who: Persona, key_id: str, **order: Any) -> httpx.Response:
+    return who.client.post(f"/v1/keys/{key_id}/rotate", json=order)
+
+
+def _may_enter(live: Portal, key: str) -> bool:
+    return httpx.get(f"{live.url}/v1/me", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+def test_both_keys_open_the_door_when_one_is_rotated(live: Portal, alice: Persona) -> None:
+    made = _make(alice, scopes=["read"]).json()
+    reply = _rotate(alice, made["id"], overlap="1h")
+    new = reply.json()
+    assert (reply.status_code, reply.headers["Cache-Control"]) == (201, "no-store")
+    assert (new["name"], new["scopes"], new["expires_at"]) == ("nightly import", ["read"], None)
+    assert (_may_enter(live, made["key"]), _may_enter(live, new["key"])) == (True, True)
+    old = _stored(live, made["id"])
+    assert old.replaced_by == new["id"]
+    assert old.expires_at is not None
+    assert timedelta(minutes=59) < old.expires_at - datetime.now(UTC) <= timedelta(hours=1)
+    listed = {key["id"]: key["replaced_by"] for key in alice.client.get("/v1/keys").json()["data"]}
+    assert (listed[made["id"]], listed[new["id"]]) == (new["id"], None)
+    assert_problem(_rotate(alice, made["id"]), 409, "api_key_replaced")
+    assert _rotate(alice, new["id"], overlap="none").status_code == 201
+    assert not _may_enter(live, new["key"])
+    assert_problem(_rotate(alice, new["id"]), 409, "api_key_ended")
+
+
+def test_key_is_not_rotated_by_who_may_not_make_one(
+    live: Portal, alice: Persona, bob: Persona, charlie: Persona
+) -> None:
+    own = _own_id(alice)
+    assert_problem(_rotate(bob, own), 403, "keys_not_allowed")
+    assert_problem(_rotate(bob, _own_id(bob)), 403, "keys_not_allowed")
+    assert_problem(_rotate(charlie, own), 404, "api_key_unknown")
+    assert_problem(_rotate(alice, own, overlap="forever"), 422, "invalid_request")
+    stored = _stored(live, own)
+    assert (stored.replaced_by, stored.revoked_at, stored.expires_at) == (None, None, None)
+
+
+def test_key_does_not_lengthen_its_own_life_when_it_rotates_itself(
+    live: Portal, alice: Persona, people: Callable[..., Persona]
+) -> None:
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
+    short = people(alice.principal, expires_at=ends)
+    new = _rotate(short, _own_id(short), overlap="7d").json()
+    assert datetime.fromisoformat(new["expires_at"]) <= ends
+    assert _stored(live, _own_id(short)).expires_at == ends

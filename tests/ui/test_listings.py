@@ -5,7 +5,10 @@ from datetime import timedelta
 
 from portal.accounts.api_keys import ApiKeyView
 from portal.domain import JobState, PageState, Scope
-from portal.ui import history, keys
+from portal.jobs.history import Group
+from portal.jobs.queries import JobView
+from portal.ui import history_list, keys
+from portal.ui.history_list import Asked, Shown
 from tests.ui.conftest import ATTACK
 from tests.ui.jobs import NOW, job, page
 
@@ -26,28 +29,48 @@ def key(name: str, **changes: object) -> ApiKeyView:
     return ApiKeyView(**(values | changes))  # type: ignore[arg-type]
 
 
+def shown(group: Group, *jobs: JobView, has_older: bool = False) -> Shown:
+    return Shown(group, jobs, has_older)
+
+
+FAILED = job(JobState.PARTIAL, page(1, PageState.SUCCEEDED), page(2, PageState.FAILED))
+
+
 def test_jobs_are_grouped_by_what_they_need_when_listed() -> None:
-    listed = history.listing(
-        [
-            job(JobState.SUCCEEDED, page(1, PageState.SUCCEEDED, file_name=ATTACK)),
-            job(JobState.RUNNING, page(1, PageState.RUNNING)),
-            job(JobState.PARTIAL, page(1, PageState.SUCCEEDED), page(2, PageState.FAILED)),
-        ],
-        NOW,
-        is_first=True,
-    )
+    groups = [
+        shown(Group.ATTENTION, FAILED),
+        shown(Group.RUNNING, job(JobState.RUNNING, page(1, PageState.RUNNING))),
+        shown(Group.DONE, job(JobState.SUCCEEDED, page(1, PageState.SUCCEEDED, file_name=ATTACK))),
+    ]
+    listed = history_list.listing(groups, Asked(), NOW)
     assert re.findall(r"<h2>(.*?) <small>", listed) == ["Needs attention", "Running", "Done"]
-    assert "1 of 2 pages, 1 failed" in listed
+    assert "1 of 2 pages, 1 failed, 0 charged" in listed
     assert "maria@acme.example · browser" in listed
-    assert re.findall(r'data-action="(\w+)"', listed) == ["delete", "cancel", "delete"]
+    assert re.findall(r'data-action="(\w+)"', listed) == ["retry", "cancel", "delete"]
+    assert re.findall(r'data-can="([^"]+)"', listed) == ["delete export retry", "cancel", "delete export"]
     assert "<img" not in listed
 
 
-def test_older_jobs_are_linked_when_the_list_is_full() -> None:
-    full = [job(JobState.SUCCEEDED, page(1, PageState.SUCCEEDED))] * 50
-    assert "/history?before=job_1" in history.listing(full, NOW, is_first=True)
-    assert "before=" not in history.listing(full[:49], NOW, is_first=True)
-    assert "Nothing read yet" in history.listing([], NOW, is_first=True)
+def test_older_jobs_are_linked_when_there_are_more() -> None:
+    listed = history_list.listing([shown(Group.DONE, FAILED, has_older=True)], Asked(text="a&b"), NOW)
+    assert "<small>1+</small>" in listed
+    assert f'href="/history?q=a%26b&amp;group=done&amp;before={FAILED.cursor}"' in listed
+    first = history_list.listing([shown(Group.DONE, FAILED)], Asked(), NOW)
+    assert "before=" not in first
+    assert "All groups" not in first
+    later = history_list.listing([shown(Group.DONE, FAILED)], Asked(Group.DONE, "", "job_9"), NOW)
+    assert re.findall(r'href="(/history[^"]*)">(\w+)', later) == [
+        ("/history?group=done", "Newest"),
+        ("/history", "All"),
+    ]
+
+
+def test_the_reason_is_told_when_nothing_is_listed() -> None:
+    none = [shown(group) for group in Group]
+    assert "Nothing read yet" in history_list.listing(none, Asked(), NOW)
+    assert "&lt;img" in history_list.listing(none, Asked(text=ATTACK), NOW)
+    assert "No job is under" in history_list.listing([shown(Group.RUNNING)], Asked(Group.RUNNING), NOW)
+    assert 'value="&lt;img' in history_list.head(ATTACK)
 
 
 def test_last_use_is_told_before_a_key_is_revoked() -> None:
@@ -62,3 +85,20 @@ def test_only_usable_keys_can_be_revoked_when_listed() -> None:
     assert listed.count('data-action="revoke"') == 1
     assert listed.index("&lt;img") < listed.index(">old<") < listed.index(">stopped<")
     assert "<img" not in listed
+
+
+def test_replaced_key_follows_its_replacement_when_listed() -> None:
+    new, other = key("importer", id="key_new", prefix="ocr_new"), key("other", id="key_other")
+    old = key("importer", id="key_old", prefix="ocr_old", replaced_by="key_new", expires_at=NOW + timedelta(hours=5))
+    listed = keys.listing([other, new, old], NOW)
+    assert re.findall(r'data-key="(\w+)"', listed) == ["key_other", "key_new", "key_old"]
+    assert "Being replaced" in listed
+    assert "ends 2026-03-12 14:30 UTC" in listed
+    assert "takes the place of ocr_old…" in listed
+    assert re.findall(r'data-action="(\w+)"', listed) == ["rotate", "revoke"] * 2 + ["revoke"]
+
+
+def test_command_is_one_that_the_keys_scopes_allow() -> None:
+    for scopes, part in (((Scope.OCR,), "/v1/jobs?wait=60"), ((Scope.READ,), "/v1/jobs"), ((Scope.CHAT,), "/v1/me")):
+        shown_key = keys.new_key(key("k", scopes=scopes), "ocr_a_b", "http://x")
+        assert f"http://x{part}&#34;</code>" in shown_key

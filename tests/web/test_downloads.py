@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import re
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -139,7 +142,7 @@ def test_result_is_saved_when_a_member_of_the_tenant_asks(desk: Desk, who: str, 
 
 def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
     charlie = desk.client("charlie")
-    for path in (desk.result, desk.page):
+    for path in (desk.result, desk.page, f"/files/export?job={desk.job_id}"):
         theirs, never = charlie.get(path), charlie.get(path.replace(desk.job_id, "job_never"))
         assert (theirs.status_code, theirs.json()["code"]) == (404, "not_found")
         assert theirs.json() | {"request_id": ""} == never.json() | {"request_id": ""}
@@ -148,7 +151,7 @@ def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
 
 def test_stranger_must_sign_in(desk: Desk) -> None:
     stranger = desk.client(None)
-    for path in (desk.result, desk.page):
+    for path in (desk.result, desk.page, f"/files/export?job={desk.job_id}"):
         answer = stranger.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
         link = stranger.get(path, headers=HTML)
@@ -173,6 +176,31 @@ def test_page_image_is_shown_and_kept_when_it_has_not_changed(desk: Desk) -> Non
     assert (again.status_code, again.content) == (304, b"")
     desk.image.write_bytes(b"another image")
     assert bob.get(desk.page, headers={"If-None-Match": first.headers["etag"]}).status_code == 200
+
+
+@pytest.mark.parametrize("who", ["alice", "bob"])
+def test_zip_of_the_jobs_is_saved_when_a_member_exports_them(desk: Desk, who: str) -> None:
+    answer = desk.client(who).get("/files/export", params={"job": [desk.job_id], "format": "markdown"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert re.fullmatch(
+        r"attachment; filename=\"jobs-[0-9-]{10}-markdown\.zip\".*", answer.headers["content-disposition"]
+    )
+    assert answer.headers["cache-control"] == "no-store"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as bundle:
+        [name] = bundle.namelist()
+        assert (name, bundle.read(name).decode()) == ("Rechnung _März_ 2024.md", "Größe 42\n")
+
+
+def test_zip_is_refused_whole_when_one_job_is_not_the_tenants(desk: Desk) -> None:
+    answer = desk.client("alice").get("/files/export", params={"job": [desk.job_id, "job_never"]})
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert not list((desk.image.parents[5]).glob("tmp*")), "nothing is left in the data folder"
+
+
+@pytest.mark.parametrize("query", ["", "?job=" + "&job=".join(str(n) for n in range(201)), "?job=x&format=exe"])
+def test_zip_is_refused_when_the_request_makes_no_sense(desk: Desk, query: str) -> None:
+    assert desk.client("alice").get(f"/files/export{query}").status_code == 422
 
 
 @pytest.mark.parametrize("path", ["pages/2.jpg", "pages/0.jpg", "pages/-1.jpg", "pages/99999999999999999999.jpg"])

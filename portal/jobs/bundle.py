@@ -1,0 +1,49 @@
+"""The results of several jobs as one zip, a file for each job, for whoever selected them in the history."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from typing import IO
+
+from portal.errors import InvalidRequest
+from portal.jobs.context import JobContext
+from portal.jobs.queries import export_job, get_job
+from portal.results.export import ExportFormat
+
+MAX_JOBS = 200
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip can say
+
+
+def write_bundle(
+    context: JobContext, tenant_id: str, job_ids: Sequence[str], format: ExportFormat, target: IO[bytes]
+) -> None:
+    """Writes the zip to `target`, a few pages in memory at a time, each file dated as its job.
+
+    Raises NotFound when one is missing or another tenant's, Conflict when nothing of one was read yet, and
+    InvalidRequest for none or more than MAX_JOBS.
+    """
+    chosen = list(dict.fromkeys(job_ids))
+    if not 1 <= len(chosen) <= MAX_JOBS:
+        raise InvalidRequest(f"An export takes 1 to {MAX_JOBS} jobs.", remedy="Select fewer jobs.")
+    taken: set[str] = set()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for job_id in chosen:
+            created_at = get_job(context, tenant_id, job_id).created_at
+            found = export_job(context, tenant_id, job_id, format, partial=True)
+            name = zipfile.ZipInfo(_unused(found.file_name, taken), max(created_at.timetuple()[:6], _EARLIEST))
+            name.compress_type = zipfile.ZIP_DEFLATED
+            with bundle.open(name, "w") as file:
+                for chunk in found.chunks:
+                    file.write(chunk)
+
+
+def _unused(file_name: str, taken: set[str]) -> str:
+    """The name, numbered where it is taken; case does not tell files apart everywhere."""
+    stem, _, suffix = file_name.rpartition(".")
+    name, number = file_name, 1
+    while name.casefold() in taken:
+        number += 1
+        name = f"{stem} ({number}).{suffix}"
+    taken.add(name.casefold())
+    return name
