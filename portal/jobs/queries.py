@@ -98,6 +98,7 @@ class JobView:
     eta_seconds: float | None
     submitted_by: str | None
     via: Literal["browser", "key"]
+    is_sample: bool = False
 
     @property
     def pages_done(self) -> int:
@@ -298,6 +299,7 @@ def _views(
                 eta_seconds=eta,
                 submitted_by=senders.get(job.id),
                 via="browser" if job.api_key_id is None else "key",
+                is_sample=job.is_sample,
             )
         )
     return views

@@ -8,11 +8,21 @@ import gradio as gr
 
 TITLE: Final = "OCR Portal"
 
-_HEAD = """
+# Stands in the page as it is served, so that the first thing painted has the right colours. Gradio puts what
+# `mount_options` names into the page by script, after its own styles.
+EARLY_HEAD: Final = """
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/tokens.css">
-<link rel="stylesheet" href="/static/ui.css">
+<link rel="preload" href="/static/ui.css" as="style">
+<link rel="preload" href="/static/input.css" as="style">
+<script src="/static/theme.js"></script>
 <script src="/static/ui.js"></script>
+<script src="/static/input.js"></script>
+"""
+_HEAD = """
+<link rel="stylesheet" href="/static/ui.css">
+<link rel="stylesheet" href="/static/input.css">
+<link rel="stylesheet" href="/static/print.css" media="print">
 """
 
 _TOKENS = {
