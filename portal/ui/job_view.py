@@ -15,6 +15,7 @@ from portal.jobs.queries import JobView, PageView
 from portal.results.render import markdown_to_html
 from portal.results.serial import page_text_to_json
 from portal.ui import markup, words
+from portal.ui.language import language_of
 
 DOWNLOADS = (("txt", "Text"), ("markdown", "Markdown"), ("json", "JSON"))
 
@@ -81,8 +82,10 @@ def text(page: PageView, found: PageText | None) -> Markup:
     """The page's text as safe HTML, or why there is none."""
     if found is None or found.is_blank:
         return _without_text(page)
-    return Markup('{}<article class="page-text" id="page-text" tabindex="0">{}</article>').format(
-        _tools(page, found, "page-text"), markup.sanitized(markdown_to_html(found.markdown))
+    return Markup('{}<article class="page-text" id="page-text" tabindex="0" lang="{}">{}</article>').format(
+        _tools(page, found, "page-text"),
+        language_of(found.text) or "",
+        markup.sanitized(markdown_to_html(found.markdown)),
     )
 
 
