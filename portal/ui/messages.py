@@ -28,7 +28,6 @@ _TITLES: dict[Kind, str] = {
     "busy": "The portal is full right now",
     "unavailable": "Not available right now",
 }
-_FAULT = "Something went wrong"
 
 
 def title(error: PortalError) -> str:
@@ -52,7 +51,7 @@ def inline(error: Exception) -> Markup:
     """The error as a notice inside the page."""
     if isinstance(error, PortalError):
         return markup.notice(title(error), sentence(error))
-    return markup.notice(_FAULT, unexpected(error))
+    return markup.notice("Something went wrong", unexpected(error))
 
 
 def told(handler: Callable[P, Any]) -> Callable[P, Any]:
@@ -63,9 +62,9 @@ def told(handler: Callable[P, Any]) -> Callable[P, Any]:
         try:
             return handler(*args, **kwargs)
         except PortalError as error:
-            _warn(sentence(error), title(error))
+            _warn(sentence(error))
         except Exception as error:  # noqa: BLE001  translator of this edge
-            _warn(unexpected(error), _FAULT)
+            _warn(unexpected(error))
         return gr.skip()
 
     return wrapped
@@ -87,6 +86,6 @@ def polled(handler: Callable[P, Any]) -> Callable[P, Any]:
     return wrapped
 
 
-def _warn(text: str, heading: str) -> None:
+def _warn(text: str) -> None:
     # Gradio renders messages as HTML.
-    gr.Warning(str(escape(text)), title=heading, duration=12)
+    gr.Warning(str(escape(text)), duration=12)
