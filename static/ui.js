@@ -15,7 +15,9 @@
     }
     if (new URL(answer.url).origin !== location.origin) return answer;
     if (answer.status === 401) portal.signIn();
-    if ([502, 504].includes(answer.status)) portal.lost();
+    // A proxy in front of a portal that is away; the portal's own refusals are problem+json.
+    const isOurs = answer.headers.get('content-type')?.includes('json');
+    if ([502, 503, 504].includes(answer.status) && !isOurs) portal.lost();
     return answer;
   };
 
