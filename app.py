@@ -215,7 +215,9 @@ def build_app(services: Services) -> ASGIApp:
             max_file_size=services.settings.intake.max_file_bytes,
             **ui.mount_options(),
         )
-    rules = GuardRules(pages=("history", "keys"), upload_dir=upload_dir, public_origin=public_url)
+    rules = GuardRules(
+        pages=("history", "keys"), upload_dir=upload_dir, public_origin=public_url, page_head=ui.EARLY_HEAD
+    )
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
     # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.
     return SecurityHeaders(http, is_https=(public_url or "").startswith("https://"))

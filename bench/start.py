@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 
-from portal.ui.sample import draw
+from portal.ui.samples import named
 from tests.running_portal import ROOT
 
 _LIMIT_SECONDS = 600
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argparse.ArgumentParser(prog="bench start", description=__doc__).parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="portal-bench-") as name:
         folder = Path(name)
-        draw(folder / "page.png")
+        named("receipt").draw(folder / "page.png")
         clone = folder / "clone"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         rows = [(title, *_start(clone, folder / "page.png")) for title in ("first start", "later start")]

@@ -21,7 +21,7 @@ from PIL import Image
 
 from portal.domain import PageImage, TaskPrompt
 from portal.engine.embedded import EmbeddedEngine, default_workers
-from portal.ui.sample import draw
+from portal.ui.samples import named
 from tests.running_portal import start_portal, stop_portal
 
 _CLIENTS = 16
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="portal-bench-") as name:
         page = Path(name) / "page.png"
-        draw(page)
+        named("receipt").draw(page)
         bare = asyncio.run(_bare(page, given.jobs, given.workers))
         through = _through_api(page, given.jobs, given.workers, Path(name) / "data")
     rows = [("bare engine", bare), ("through the API", through)]

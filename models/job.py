@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import ID, Base, UTCDateTime, new_id, now
@@ -34,6 +34,7 @@ class Job(Base):
     engine_profile: Mapped[str] = mapped_column(String(100))
     state: Mapped[str] = mapped_column(String(12), default="queued")
     page_count: Mapped[int]
+    is_sample: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

@@ -1,19 +1,45 @@
 // Copy, confirm and address for the portal's Gradio pages. Text from outside is only ever set with textContent.
 (() => {
   const portal = (window.portal = {});
+  const page = document.documentElement;
 
-  // A page that stays open outlives its session; its events are then refused, which Gradio does not show.
+  // A page that stays open outlives its session and the portal's restarts; Gradio shows neither.
   const send = window.fetch.bind(window);
   window.fetch = async (...request) => {
-    const answer = await send(...request);
-    if (answer.status === 401 && new URL(answer.url).origin === location.origin) {
-      location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    let answer;
+    try {
+      answer = await send(...request);
+    } catch (error) {
+      if (error.name === 'TypeError') portal.lost(); // what fetch calls a network that failed
+      throw error;
     }
+    if (new URL(answer.url).origin !== location.origin) return answer;
+    if (answer.status === 401) portal.signIn();
+    // A proxy in front of a portal that is away; the portal's own refusals are problem+json.
+    const isOurs = answer.headers.get('content-type')?.includes('json');
+    if ([502, 503, 504].includes(answer.status) && !isOurs) portal.lost();
     return answer;
   };
 
+  portal.signIn = () => location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+
+  // Says 'reconnecting…' and asks until the portal answers; then whoever waits goes on.
+  portal.lost = async () => {
+    if ('lost' in page.dataset) return;
+    page.dataset.lost = '';
+    let isBack = false;
+    while (!isBack) {
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      isBack = await send('/readyz').then((answer) => answer.ok, () => false);
+    }
+    delete page.dataset.lost;
+    window.dispatchEvent(new Event('portal:back'));
+  };
+  window.addEventListener('offline', () => portal.lost());
+  window.addEventListener('pagehide', () => (portal.lost = () => {})); // leaving a page ends its requests, too
+
   // A job in the address is shown by the first event; until then the upload form must not flash.
-  if (new URLSearchParams(location.search).has('job')) document.documentElement.dataset.attached = '';
+  if (new URLSearchParams(location.search).has('job')) page.dataset.attached = '';
 
   // Gradio gives all pages one title; the heading says more, and a job's says how far it is.
   let name = '';
@@ -24,8 +50,25 @@
     const done = meter ? `${meter.value}/${meter.max} · ` : '';
     const title = heading ? `${done}${heading} · ${name}` : name;
     if (document.title !== title) document.title = title;
+    announce();
     followPage();
   }, 1000);
+
+  // One live region for each page, which outlives the redraws: it tells what changed, and progress not too often.
+  const PAUSE_MS = 8000;
+  const status = Object.assign(document.createElement('p'), { className: 'off-screen', role: 'status' });
+  let told = '';
+  let toldAt = 0;
+  const announce = () => {
+    const lost = 'lost' in page.dataset && document.querySelector('.connection')?.textContent;
+    const progress = document.querySelector('.job-progress');
+    const news = lost || progress?.dataset.announce || '';
+    const isOver = !progress?.querySelector('progress');
+    if (news === told || (!lost && !isOver && Date.now() - toldAt < PAUSE_MS)) return;
+    if (!status.isConnected) document.body.append(status);
+    [told, toldAt] = [news, Date.now()];
+    status.textContent = news;
+  };
 
   // Keeps the chosen page in sight inside a long strip, without moving the page around it.
   let followed = '';

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from models import Page, UsageEntry
 from portal.db import Database
-from portal.ui.sample import draw
+from portal.ui.samples import named
 from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
 
 
@@ -31,7 +31,7 @@ def _key(portal: RunningPortal, tenant: str, scopes: str = "ocr,read") -> dict[s
 
 
 def _document(folder: Path, pages: int) -> bytes:
-    draw(folder / "sample.png")
+    named("receipt").draw(folder / "sample.png")
     frame = Image.open(folder / "sample.png").convert("RGB")
     stream = io.BytesIO()
     frame.save(stream, "TIFF", save_all=True, append_images=[frame] * (pages - 1), compression="tiff_deflate")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from portal import settings
 from portal.api.contract import REFUSALS
-from portal.ui.sample import draw
+from portal.ui.samples import named
 from tests.running_portal import ROOT, RunningPortal
 
 README = (ROOT / "README.md").read_text()
@@ -35,7 +35,7 @@ def test_every_code_that_the_portal_gives_is_listed() -> None:
 
 
 def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> None:
-    draw(tmp_path / "scan.png")
+    named("receipt").draw(tmp_path / "scan.png")
     portal.command("admin", "create-tenant", "--name", "reader", "--email", "r@r.example", "--password", "read me now")
     key = portal.command("admin", "create-key", "--tenant", "reader", "--scopes", "ocr,read").strip()
     blocks = [block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "curl" in block]

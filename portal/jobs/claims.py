@@ -111,6 +111,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
             page_id=page.id,
             task=job.task,
             engine=job.engine,
+            is_free=job.is_sample,
         ),
     )
 

@@ -97,6 +97,7 @@ class JobView:
     via: Literal["browser", "key"]
     pages_charged: int = 0
     is_looked_at: bool = False
+    is_sample: bool = False
 
     @property
     def pages_done(self) -> int:
@@ -153,6 +154,7 @@ def job_views(
                 via="browser" if job.api_key_id is None else "key",
                 pages_charged=charged.get(job.id, 0),
                 is_looked_at=job.looked_at is not None,
+                is_sample=job.is_sample,
             )
         )
     return views

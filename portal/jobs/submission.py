@@ -29,11 +29,16 @@ from portal.jobs.sweep import discard_blobs
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked for: the prompt, an engine by name, and page numbers (from 1) of each document, or all."""
+    """What is asked for: the prompt, an engine by name, and page numbers (from 1) of each document, or all.
+
+    `is_sample` says that the document is one that the portal drew itself; its pages cost nothing. Only the portal's
+    own code may say so: no request carries it.
+    """
 
     prompt: TaskPrompt = field(default_factory=TaskPrompt)
     engine: str = DEFAULT
     page_numbers: tuple[int, ...] | None = None
+    is_sample: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,7 @@ def _insert(session: Session, principal: Principal, documents: Sequence[_Stored]
         engine=engine.capability.name,
         engine_profile=engine.capability.profile_version,
         page_count=sum(len(document.page_numbers) for document in documents),
+        is_sample=order.is_sample,
     )
     session.add(job)
     session.add_all(_document_row(principal, document) for document in documents)

@@ -15,6 +15,7 @@ from portal.jobs.queries import JobView, PageView
 from portal.results.render import markdown_to_html
 from portal.results.serial import page_text_to_json
 from portal.ui import markup, retry, words
+from portal.ui.language import language_of
 
 DOWNLOADS = (("txt", "Text"), ("markdown", "Markdown"), ("json", "JSON"))
 
@@ -42,16 +43,16 @@ def bar(job: JobView) -> Markup:
 
 
 def progress(job: JobView) -> Markup:
-    """The sentence on progress (a live region) and a bar while there is work."""
+    """The sentence on progress and a bar while there is work; static/ui.js reads out `data-announce` as it changes."""
     finished = sum(page.state.is_final for page in job.pages)
     meter = Markup("")
     if not job.is_final:
         meter = Markup('<progress max="{}" value="{}" aria-label="Pages finished"></progress>').format(
             max(job.page_count, 1), finished
         )
-    return Markup(
-        '<div class="job-progress" data-state="{}"><p role="status" aria-live="polite">{}</p>{}</div>'
-    ).format(job.state, words.progress(job), meter)
+    return Markup('<div class="job-progress" data-state="{}" data-announce="{}"><p>{}</p>{}</div>').format(
+        job.state, words.announcement(job), words.progress(job), meter
+    )
 
 
 def strip(job: JobView, selected: int) -> Markup:
@@ -81,8 +82,10 @@ def text(page: PageView, found: PageText | None) -> Markup:
     """The page's text as safe HTML, or why there is none."""
     if found is None or found.is_blank:
         return _without_text(page)
-    return Markup('{}<article class="page-text" id="page-text" tabindex="0">{}</article>').format(
-        _tools(page, found, "page-text"), markup.sanitized(markdown_to_html(found.markdown))
+    return Markup('{}<article class="page-text" id="page-text" tabindex="0" lang="{}">{}</article>').format(
+        _tools(page, found, "page-text"),
+        language_of(found.text) or "",
+        markup.sanitized(markdown_to_html(found.markdown)),
     )
 
 

@@ -9,10 +9,16 @@ import gradio as gr
 from gradio.components.navbar import Navbar
 from markupsafe import Markup
 
-from portal.ui import identity, markup, messages
+from portal.ui import identity, markup, messages, words
 from portal.ui.theme import TITLE
 
 PAGES = (("Workspace", "/"), ("History", "/history"), ("Keys", "/keys"))
+
+# One button that goes round; static/tokens.css shows the name of the present choice, static/theme.js makes it work.
+_THEMES = Markup(
+    '<button type="button" class="themes"><span data-choice="system">Theme: as the system</span>'
+    '<span data-choice="light">Theme: light</span><span data-choice="dark">Theme: dark</span></button>'
+)
 
 # Buttons inside a fragment name an action and a target; one listener on the fragment survives its redraws.
 _ACTIONS_JS = """
@@ -28,9 +34,9 @@ element.addEventListener('click', async (event) => {
 """
 
 
-def fragment(elem_id: str, value: str = "", **options: Any) -> gr.HTML:
+def fragment(elem_id: str, value: str = "", *, js_on_load: str = _ACTIONS_JS, **options: Any) -> gr.HTML:
     """A place for HTML built with Markup. Never give it a template: its value is inserted, not evaluated."""
-    return gr.HTML(value, elem_id=elem_id, apply_default_css=False, js_on_load=_ACTIONS_JS, **options)
+    return gr.HTML(value, elem_id=elem_id, apply_default_css=False, js_on_load=js_on_load, **options)
 
 
 def on(trigger: Callable[..., Any], handler: Callable[..., Any] | None, **options: Any) -> Any:
@@ -53,8 +59,11 @@ def lay_header(page: gr.Blocks, path: str) -> None:
 def _header(path: str, account: Markup) -> Markup:
     return Markup(
         '<header class="shell"><a class="brand" href="/"><span class="mark" aria-hidden="true"></span>{}</a>'
-        '<nav aria-label="Pages of the portal">{}</nav><div class="account">{}</div></header>'
-    ).format(TITLE, markup.joined(_link(name, target, path) for name, target in PAGES), account)
+        '<nav aria-label="Pages of the portal">{}</nav>{}<div class="account">{}</div></header>'
+        '<p class="connection">{}</p>'
+    ).format(
+        TITLE, markup.joined(_link(name, target, path) for name, target in PAGES), _THEMES, account, words.RECONNECTING
+    )
 
 
 def _link(name: str, target: str, path: str) -> Markup:

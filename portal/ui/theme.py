@@ -8,13 +8,25 @@ import gradio as gr
 
 TITLE: Final = "OCR Portal"
 
-_HEAD = """
+# Stands in the page as it is served, so that the first thing painted has the right colours. Gradio puts what
+# `mount_options` names into the page by script, after its own styles.
+EARLY_HEAD: Final = """
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/tokens.css">
-<link rel="stylesheet" href="/static/ui.css">
-<link rel="stylesheet" href="/static/history.css">
+<link rel="stylesheet" href="/static/gradio.css">
+<link rel="preload" href="/static/ui.css" as="style">
+<link rel="preload" href="/static/input.css" as="style">
+<link rel="preload" href="/static/history.css" as="style">
+<script src="/static/theme.js"></script>
 <script src="/static/ui.js"></script>
+<script src="/static/input.js"></script>
 <script src="/static/history.js" defer></script>
+"""
+_HEAD = """
+<link rel="stylesheet" href="/static/ui.css">
+<link rel="stylesheet" href="/static/input.css">
+<link rel="stylesheet" href="/static/history.css">
+<link rel="stylesheet" href="/static/print.css" media="print">
 """
 
 _TOKENS = {
@@ -95,8 +107,17 @@ def mount_options() -> dict[str, Any]:
     }
 
 
+def _one_colour(soft: str, plain: str, strong: str) -> gr.themes.Color:
+    """A scale for the variables that `_TOKENS` does not name, so that none keeps a colour of Gradio's."""
+    light, middle, dark = (f"var({token})" for token in (soft, plain, strong))
+    return gr.themes.Color(light, light, light, light, middle, middle, middle, dark, dark, dark, dark, "portal")
+
+
 def _theme() -> gr.themes.Base:
+    ours = _one_colour("--accent-soft", "--accent", "--accent-strong")
     theme = gr.themes.Base(
+        primary_hue=ours,
+        secondary_hue=ours,
         font=("ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"),
         font_mono=("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"),
     )

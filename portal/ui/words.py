@@ -32,6 +32,30 @@ SCOPES = {
     Scope.READ: "Read results",
 }
 BLANK = "No text found on this page; not charged."
+SAMPLE = "A sample: it costs nothing."
+RECONNECTING = "Reconnecting… The portal cannot be reached. Accepted work goes on; this page goes on by itself."
+
+# What static/input.js says; `{name}`, `{limit}`, `{count}` and `{reason}` stand for what it knows.
+INPUT = {
+    "empty": "Drop scans, paste a screenshot or take a photo",
+    "empty_hint": "or try a sample below",
+    "choose": "Choose files",
+    "camera": "Take a photo",
+    "drop_here": "Drop the files anywhere to add them",
+    "list": "Files to read",
+    "waiting": "waiting",
+    "sending": "uploading",
+    "remove": "Remove {name}",
+    "added": "{count} in the list",
+    "removed": "{name} removed",
+    "pasted": "Pasted image {moment}.{kind}",
+    "photo": "Photo {moment}.{kind}",
+    "refused": "{reason} This file is left out.",
+    "too_large": "{name} is larger than {limit}. Make it smaller, or split it.",
+    "too_many": "{name} was left out: at most {limit} files are read in one run. Run these first.",
+    "is_empty": "{name} is empty. Save it again, then add it again.",
+    "upload_failed": "{name} could not be uploaded. Remove it and add it again.",
+}
 
 _NAMED_FAILURES = 3
 _MINUTE = 60
@@ -89,9 +113,17 @@ def progress(job: JobView) -> str:
     if job.state is JobState.QUEUED:
         return f"{_place(job)}{_remaining(job)}. You can close this page."
     if job.state is JobState.RUNNING:
-        current = min(_finished(job) + 1, job.page_count)
-        return f"Page {current} of {job.page_count}{_remaining(job)}. {_meanwhile(job)}"
-    return _outcome(job)
+        return f"Page {_current(job)} of {job.page_count}{_remaining(job)}. {_meanwhile(job)}"
+    return f"{_outcome(job)} {SAMPLE}" if job.is_sample else _outcome(job)
+
+
+def announcement(job: JobView) -> str:
+    """What is read out when it changes: the place and the page, without the seconds that change all the time."""
+    if job.state is JobState.QUEUED:
+        return f"{_place(job)}."
+    if job.state is JobState.RUNNING:
+        return f"Page {_current(job)} of {job.page_count}."
+    return progress(job)
 
 
 def page_outcome(page: PageView) -> str:
@@ -122,8 +154,8 @@ def _meanwhile(job: JobView) -> str:
     return "Finished pages open at once." if job.page_count > 1 else "You can close this page."
 
 
-def _finished(job: JobView) -> int:
-    return sum(page.state.is_final for page in job.pages)
+def _current(job: JobView) -> int:
+    return min(sum(page.state.is_final for page in job.pages) + 1, job.page_count)
 
 
 def _outcome(job: JobView) -> str:
@@ -131,15 +163,17 @@ def _outcome(job: JobView) -> str:
         blank = sum(page.is_blank for page in job.pages)
         tail = f" {counted(blank, 'page')} without text, not charged." if blank else ""
         return f"{counted(job.pages_done, 'page')} read.{tail}"
-    done = f"{job.pages_done} of {counted(job.page_count, 'page')} read."
+    done = f"{job.pages_done} of {counted(job.page_count, 'page')} done."
     if job.state is JobState.CANCELLED:
         return f"Cancelled. {done} The rest is not charged."
-    failed = [_page_name(job, page) for page in job.pages if page.state is PageState.FAILED]
+    failed = [_failure(job, page) for page in job.pages if page.state is PageState.FAILED]
     if not failed:
         return done
-    more = f" and {len(failed) - _NAMED_FAILURES} more" if len(failed) > _NAMED_FAILURES else ""
-    return f"{done} Failed: {', '.join(failed[:_NAMED_FAILURES])}{more}. Failed pages are not charged."
+    more = f" {len(failed) - _NAMED_FAILURES} more pages failed." if len(failed) > _NAMED_FAILURES else ""
+    return f"{done} {' '.join(failed[:_NAMED_FAILURES])}{more} Failed pages are not charged."
 
 
-def _page_name(job: JobView, page: PageView) -> str:
-    return f"page {page.number} of {page.file_name}" if len(job.documents) > 1 else f"page {page.number}"
+def _failure(job: JobView, page: PageView) -> str:
+    of_file = f" of {page.file_name}" if len(job.documents) > 1 else ""
+    reason = page.error.message if page.error else "It could not be read."
+    return f"Page {page.number}{of_file}: {reason}"

@@ -21,28 +21,18 @@ from portal.jobs.queries import JobView, PageView
 from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
 from portal.services import Services
-from portal.ui import identity, job_view, markup, messages, order_form, page_range, retry, sample, shell, words
+from portal.ui import file_list, identity, job_view, markup, messages, order_form, page_range, retry, samples, shell
 
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_LONG = 3.0
 _LONG_JOB_PAGES = 100
-
-# Gradio's handler sees cleaned-up paths only; the names people gave come from the upload itself. The address that it
-# adds to each path is not needed here.
-_RUN_JS = """(files, names, ...rest) => {
-  portal.busy('run', true);
-  const bare = (files || []).map(({ url, ...file }) => file);
-  return [bare, JSON.stringify((files || []).map((file) => file.orig_name || '')), ...rest];
-}"""
-_SAMPLE_JS = "() => { portal.busy('try-sample', true); return []; }"
-_ATTACH_JS = "(job) => { portal.busy('run', false); portal.busy('try-sample', false); portal.attach(job); return []; }"
 
 _TASK_JS = """
 element.addEventListener('change', (event) => { props.value = event.target.value; });
 """
 
 _INTAKE_HEAD = Markup(
-    '<div class="lead"><h1>Read a scan</h1><p>Drop scans, photos or PDFs. The text opens beside each page '
+    '<div class="lead"><h1>Read a scan</h1><p>Scans, photos and PDFs. The text opens beside each page '
     "as soon as it is read.</p></div>"
 )
 
@@ -69,15 +59,11 @@ class WorkspacePage:
         self._notice = shell.fragment("notice")
         with gr.Row(elem_id="intake-card"):
             with gr.Column(scale=3, min_width=300):
-                self._files = gr.File(
-                    label="Files to read",
-                    file_count="multiple",
-                    elem_id="drop",
-                    height=260,
-                )
-                shell.fragment("limits", self._limits())
+                zone = file_list.drop_zone(self._services.settings.intake)
+                self._drop = shell.fragment("drop", zone, js_on_load=file_list.DROP_JS)
             with gr.Column(scale=2, min_width=280, elem_id="choices"):
                 self._lay_choices()
+        self._samples = shell.fragment("samples", file_list.gallery())
 
     def _lay_choices(self) -> None:
         capabilities = self._jobs.engines.capabilities
@@ -102,10 +88,12 @@ class WorkspacePage:
             elem_id="language",
         )
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
+        shell.fragment("cost")  # what the run will cost and what is left of the quota, once there are quotas
         self._run = gr.Button("Read the files", variant="primary", elem_id="run")
-        self._sample = gr.Button("Try the sample receipt", elem_id="try-sample")
+        self._files = gr.File(label="Uploads", file_count="multiple", elem_classes="not-shown")
         self._names = gr.Textbox(elem_classes="not-shown", elem_id="file-names", label="File names")
         self._started = gr.Textbox(elem_classes="not-shown", elem_id="started-job", label="Started job")
+        self._member = gr.Textbox(elem_classes="not-shown", label="Member")
 
     def _lay_job(self) -> None:
         self._bar = shell.fragment("job-bar")
@@ -137,16 +125,20 @@ class WorkspacePage:
             self._shown,
             self._timer,
         ]
-        started = [self._started, self._notice, self._files]
+        started = [self._started, self._notice]
+        kept = [self._task, self._fields, self._language]
         choices = [self._files, self._names, self._task, self._fields, self._language, self._range]
         refresh = messages.told(self._refresh)
         shell.on(page.load, refresh, outputs=views)
+        known = shell.on(page.load, messages.polled(_member_id), outputs=self._member, queue=False)
+        shell.on(known.then, None, inputs=[self._member, *kept], outputs=kept, js=file_list.RECALL_JS)
         for run in (
-            shell.on(self._run.click, self._run_files, inputs=choices, outputs=started, js=_RUN_JS),
-            shell.on(self._sample.click, self._run_sample, outputs=started, js=_SAMPLE_JS),
+            shell.on(self._run.click, self._run_files, inputs=choices, outputs=started, js=file_list.RUN_JS),
+            shell.on(self._samples.submit, self._run_sample, outputs=started, js=file_list.SAMPLE_JS),
         ):
-            attached = shell.on(run.then, None, inputs=self._started, js=_ATTACH_JS)
+            attached = shell.on(run.then, None, inputs=self._started, js=file_list.ATTACH_JS)
             shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
+        shell.on(self._drop.submit, refresh, outputs=views)
         shell.on(self._strip.submit, refresh, outputs=views, trigger_mode="always_last")
         for fragment in (self._bar, self._text):
             shell.on(fragment.submit, messages.told(self._act), outputs=views)
@@ -175,15 +167,15 @@ class WorkspacePage:
             job = submission.submit(self._jobs, identity.principal_of(request), uploads, order)
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
-        return {self._started: job.id, self._notice: "", self._files: None}
+        return {self._started: job.id, self._notice: ""}
 
-    def _run_sample(self, request: gr.Request) -> dict[Any, Any]:
+    def _run_sample(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         try:
+            sample = samples.named(str(event._data.get("target")))
             with tempfile.TemporaryDirectory(prefix="portal-sample-") as folder:
-                path = Path(folder, sample.FILE_NAME)
-                sample.draw(path)
-                upload = Upload(file_name=sample.FILE_NAME, path=path)
-                job = submission.submit(self._jobs, identity.principal_of(request), [upload], Order())
+                upload = Upload(file_name=sample.file_name, path=Path(folder, sample.file_name))
+                sample.draw(upload.path)
+                job = submission.submit(self._jobs, identity.principal_of(request), [upload], Order(is_sample=True))
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
@@ -261,14 +253,12 @@ class WorkspacePage:
         except PortalError:
             return False
 
-    def _limits(self) -> Markup:
-        limits = self._services.settings.intake
-        return Markup('<p class="hint">PDF, JPEG, PNG, TIFF, HEIC, WebP and more, up to {} a file and {}.</p>').format(
-            words.byte_count(limits.max_file_bytes), words.counted(limits.max_document_pages, "page")
-        )
-
 
 def _selected(job: JobView, asked: str) -> PageView | None:
     if not job.pages:
         return None
     return next((page for page in job.pages if str(page.position) == asked), job.pages[0])
+
+
+def _member_id(request: gr.Request) -> str:
+    return identity.principal_of(request).member_id or ""

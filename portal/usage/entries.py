@@ -18,7 +18,10 @@ Outcome = Literal["read", "blank", "failed", "truncated"]
 
 @dataclass(frozen=True)
 class EndedPage:
-    """What is counted: whose page it was, through which key or member, and on which engine."""
+    """What is counted: whose page it was, through which key or member, and on which engine.
+
+    `is_free` says that the page costs nothing however it ends: it is a sample of ours.
+    """
 
     tenant_id: str
     member_id: str | None
@@ -27,10 +30,11 @@ class EndedPage:
     page_id: str
     task: str
     engine: str
+    is_free: bool = False
 
 
 def record_page(session: Session, page: EndedPage, outcome: Outcome) -> None:
-    """Adds the entry. Only a page that was read counts as one; blank, failed and cut pages count zero.
+    """Adds the entry. Only a page that was read counts as one; blank, failed, cut and free pages count zero.
 
     `page_id` is unique, so recording a page twice fails the whole transaction instead of counting it twice.
     """
@@ -44,7 +48,7 @@ def record_page(session: Session, page: EndedPage, outcome: Outcome) -> None:
             task=page.task,
             engine=page.engine,
             outcome=outcome,
-            pages=1 if outcome == "read" else 0,
+            pages=1 if outcome == "read" and not page.is_free else 0,
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from typing import Any
 
@@ -13,6 +14,8 @@ from portal.web.headers import content_security_policy
 
 _YEAR = "public, max-age=31536000, immutable"
 _HOUR = "public, max-age=3600"
+# What Gradio writes for other sites' previews: its own name and pictures at its own address.
+_FOREIGN = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^<>]*>\s*')
 
 
 class HeldAnswer:
@@ -47,14 +50,16 @@ class HeldAnswer:
         await send(self.start)
         await send({"type": "http.response.body", "body": self.body})
 
-    def add_script_nonce(self) -> None:
-        """Gives each script of an HTML page a fresh nonce and sets the policy that admits only those.
+    def dress(self, head: str = "") -> None:
+        """Makes an HTML page ours: `head` first, Gradio's cards for other sites out, a nonce on each script.
 
-        Gradio's template escapes '<' in all values it writes into the page, so each '<script' is the template's own.
+        The policy admits only those scripts. Gradio's template escapes '<' in all values it writes into the page, so
+        each '<script' is the template's own, or of `head`.
         """
         headers = MutableHeaders(raw=self.start["headers"])
         if not headers.get("content-type", "").startswith("text/html"):
             return
+        self.body = _FOREIGN.sub(b"", self.body).replace(b"<head>", b"<head>" + head.encode(), 1)
         nonce = secrets.token_urlsafe(16)
         self.body = self.body.replace(b"<script", f'<script nonce="{nonce}"'.encode())
         headers["Content-Security-Policy"] = content_security_policy(gradio_nonce=nonce)

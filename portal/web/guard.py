@@ -62,13 +62,15 @@ class GuardRules:
     """What the guard holds one Gradio app to.
 
     `pages` are the names of its pages ('history'), `upload_dir` Gradio's upload folder, `public_origin` the
-    'https://host' that people see, None to take each request's own. Bindings end after `idle_seconds` without use;
-    a stream asks every `recheck_seconds` whether its member is still signed in.
+    'https://host' that people see, None to take each request's own; `page_head` is HTML for the head of each page.
+    Bindings end after `idle_seconds` without use; a stream asks every `recheck_seconds` whether its member is still
+    signed in.
     """
 
     pages: tuple[str, ...]
     upload_dir: Path
     public_origin: str | None = None
+    page_head: str = ""
     upload_bytes_per_member: int = 2 * 2**30
     upload_window_seconds: int = 3600
     max_upload_files: int = 100
@@ -192,7 +194,7 @@ class GradioGuard:
             raise NotFound("There is no such page.", remedy="Go to the start page.")
         held = HeldAnswer()
         await self._app(visit.scope, visit.receive, held.send)
-        held.add_script_nonce()
+        held.dress(self._rules.page_head)
         await held.release(visit.send)
 
     async def _session_in_path(self, visit: Visit) -> None:

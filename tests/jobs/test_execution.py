@@ -12,6 +12,7 @@ from portal.domain import JobState, PageState
 from portal.engine import fakes
 from portal.jobs import dispatch
 from portal.jobs.queries import JobView, export_job, get_job, page_text, page_view_path, wait
+from portal.jobs.submission import Order
 from portal.results.export import ExportFormat
 from tests.jobs.conftest import Bench, dispatching
 
@@ -46,6 +47,14 @@ def test_blank_page_is_not_charged(bench: Bench) -> None:
     [job] = bench.run(bench.submit())
     assert (job.state, job.counts.blank) == (JobState.SUCCEEDED, 1)
     assert _usage(bench, job) == [("blank", 0, bench.alice.member_id)]
+
+
+def test_sample_is_read_and_not_charged(bench: Bench) -> None:
+    [job] = bench.run(bench.submit(pages=2, order=Order(is_sample=True)))
+    assert (job.state, job.is_sample) == (JobState.SUCCEEDED, True)
+    assert _usage(bench, job) == [("read", 0, bench.alice.member_id)] * 2
+    [paid] = bench.run(bench.submit())
+    assert not paid.is_sample
 
 
 def test_job_is_partial_when_one_page_fails_for_good(bench: Bench) -> None:

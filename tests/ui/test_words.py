@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -22,11 +23,40 @@ def test_page_of_pages_is_told_when_a_job_runs() -> None:
     assert words.progress(running) == "Page 2 of 3, about 2 min. Finished pages open at once."
 
 
-def test_failed_pages_are_named_and_said_to_be_free_when_a_job_is_partial() -> None:
+def test_reason_is_given_and_failed_pages_are_said_to_be_free_when_a_job_is_partial() -> None:
     partial = job(JobState.PARTIAL, page(1, DONE), page(2, FAILED))
-    assert words.progress(partial) == "1 of 2 pages read. Failed: page 2. Failed pages are not charged."
+    told = "1 of 2 pages done. Page 2: The page took longer than 120 s. Failed pages are not charged."
+    assert words.progress(partial) == told
     several = job(JobState.PARTIAL, page(1, FAILED, file_name="a.pdf"), *(page(n, FAILED) for n in range(2, 6)))
-    assert "page 1 of a.pdf, page 2 of letter.pdf, page 3 of letter.pdf and 2 more" in words.progress(several)
+    assert words.progress(several).startswith("0 of 5 pages done. Page 1 of a.pdf: The page took")
+    assert "2 more pages failed. Failed pages are not charged." in words.progress(several)
+
+
+def test_the_rest_is_said_to_be_free_when_a_job_is_cancelled() -> None:
+    cancelled = job(JobState.CANCELLED, page(1, DONE), page(2, PageState.CANCELLED))
+    assert words.progress(cancelled) == "Cancelled. 1 of 2 pages done. The rest is not charged."
+
+
+def test_only_what_changes_rarely_is_read_out_when_a_job_is_under_way() -> None:
+    waiting = job(JobState.QUEUED, page(1, QUEUED), pages_ahead=2, eta_seconds=41)
+    assert words.announcement(waiting) == "3rd in line."
+    running = job(JobState.RUNNING, page(1, DONE), page(2, RUNNING), eta_seconds=130)
+    assert words.announcement(running) == "Page 2 of 2."
+    done = job(JobState.SUCCEEDED, page(1, DONE))
+    assert words.announcement(done) == words.progress(done) == "1 page read."
+
+
+def test_a_sample_is_said_to_cost_nothing_when_it_is_done() -> None:
+    sample = replace(job(JobState.SUCCEEDED, page(1, DONE)), is_sample=True)
+    assert words.progress(sample) == "1 page read. A sample: it costs nothing."
+
+
+def test_file_and_limit_and_way_out_are_named_when_an_upload_is_refused() -> None:
+    assert words.INPUT["empty"] == "Drop scans, paste a screenshot or take a photo"
+    for refusal in ("too_large", "too_many", "is_empty", "upload_failed"):
+        assert "{name}" in words.INPUT[refusal]
+        assert words.INPUT[refusal].count(".") == 2, "what happened, then what to do"
+    assert words.RECONNECTING.startswith("Reconnecting…")
 
 
 def test_blank_pages_are_said_to_be_free_when_a_job_is_done() -> None:
