@@ -67,7 +67,7 @@ def listing(jobs: Sequence[JobView], now: datetime, *, is_first: bool) -> Markup
     newest = Markup("") if is_first else Markup('<a class="button" href="/history">Newest</a>')
     older = Markup("")
     if len(jobs) == _PAGE_SIZE:
-        older = Markup('<a class="button" href="/history?before={}">Older</a>').format(jobs[-1].id)
+        older = Markup('<a class="button" href="/history?before={}">Older</a>').format(jobs[-1].cursor)
     return Markup('{}<p class="paging">{}{}</p>').format(groups, newest, older)
 
 
