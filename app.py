@@ -33,6 +33,7 @@ cli = typer.Typer(help="The self-service OCR portal.", no_args_is_help=False, pr
 cli.add_typer(admin, name="admin")
 
 _MAX_CONNECTIONS = 2000
+_WORK_THREADS = 240  # shared by all synchronous work; uploads that wait for their turn hold most of them
 
 ROOT = Path(__file__).resolve().parent
 
@@ -224,10 +225,13 @@ def build_app(services: Services) -> ASGIApp:
 
 
 def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    import anyio.to_thread
+
     from portal.jobs.dispatch import Dispatcher
 
     @asynccontextmanager
     async def lifespan(_http: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = _WORK_THREADS
         dispatching = asyncio.create_task(Dispatcher(services.jobs).run())
         dispatching.add_done_callback(partial(_report_death, services))
         try:

@@ -69,8 +69,8 @@ async def _bare(page: Path, jobs: int, workers: int) -> Run:
 
 def _through_api(page: Path, jobs: int, workers: int, data_dir: Path) -> Run:
     portal = start_portal(data_dir, PORTAL_EMBEDDED_WORKERS=str(workers))
-    portal.command("admin", "create-tenant", "--name", "b", "--email", "b@b.example", "--password", "bench-bench")
-    key = portal.command("admin", "create-key", "--tenant", "b", "--scopes", "ocr,read").strip()
+    portal.command("admin", "create-tenant", "--name", "bench", "--email", "b@b.example", "--password", "bench-bench")
+    key = portal.command("admin", "create-key", "--tenant", "bench", "--scopes", "ocr,read").strip()
     content = page.read_bytes()
     with httpx.Client(base_url=portal.url, headers={"Authorization": f"Bearer {key}"}, timeout=600) as client:
         began = time.monotonic()

@@ -22,8 +22,9 @@ from portal.settings import IntakeSettings
 Result = TypeVar("Result")
 
 PAGE_CHILDREN = 2
-# Waiting holds a thread that the edges share (anyio's 40): at most 20 of them are in here, 8 of one owner.
-INTAKE_TURNS = TurnLimits(places=4, places_of_owner=2, waiting=16, waiting_of_owner=6, wait_seconds=4)
+# Waiting holds a thread that the edges share (240, see app.py): at most 164 of them are in here, 102 of one owner,
+# so that a hundred uploads sent at once are taken and the rest of the portal still answers.
+INTAKE_TURNS = TurnLimits(places=4, places_of_owner=2, waiting=160, waiting_of_owner=100, wait_seconds=15)
 _INSPECT_SECONDS = 10  # headers only: a file that needs more is hostile
 _RENDER_WALL_PER_CPU = 2  # a busy machine may slow a good page, never refuse it
 

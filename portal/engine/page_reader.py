@@ -23,7 +23,7 @@ from omegaconf import flag_override
 from onnxruntime.capi import onnxruntime_pybind11_state
 from rapidocr.inference_engine.onnxruntime import ONNXRuntimeError
 
-from portal.domain import Line, PageText, Quad
+from portal.domain import Box, Line, PageText, Quad
 from portal.engine.decoding import Reading
 from portal.engine.geometry import bounding_box
 from portal.engine.layout import page_text
@@ -41,6 +41,9 @@ _VOTERS = 4
 _SURE_SCORE = 0.9
 _OBLONG = 1.5
 _MOST_WORKING_PIXELS = 12_000_000
+_INK_DIFFERENCE = 48
+_WINDOW_SHARE = 0.5
+_WINDOW_MARGIN_PX = 40
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h of glibc
 _MMAP_THRESHOLD_BYTES = 16 * 2**20
 
@@ -153,7 +156,7 @@ class _PageReader:
     def read(self, page: Image) -> PageText:
         """The text of a BGR image of any orientation."""
         image = _working_copy(page)
-        quads = self._detect(image)
+        quads = self._find_lines(image)
         turns, readings = self._vote(image, quads)
         upright = np.ascontiguousarray(np.rot90(image, k=-turns))
         quads = _turned(quads, turns, image)
@@ -163,6 +166,19 @@ class _PageReader:
         quads = quads * np.float32(width / upright.shape[1])
         lines = [_line(quad, readings[at], width, height) for at, quad in enumerate(quads)]
         return page_text(lines, width_px=width, height_px=height, rotation_degrees=90 * turns)
+
+    def _find_lines(self, image: Image) -> Quads:
+        """Quads of the text lines; where none is seen, a second look at the inked part alone, enlarged.
+
+        A line on an otherwise empty sheet of poster size is a few pixels high at the scale of the first look.
+        """
+        quads = self._detect(image)
+        window = None if len(quads) else inked_window(image)
+        if window is None:
+            return quads
+        left, top, right, bottom = window
+        inked = np.ascontiguousarray(image[top:bottom, left:right])
+        return self._detect(inked) + np.array([left, top], np.float32)
 
     def _detect(self, image: Image) -> Quads:
         """Corners of each text line, shape (lines, 4, 2), clockwise from the top left, in pixels of `image`."""
@@ -200,6 +216,25 @@ class _PageReader:
 
     def _crops(self, image: Image, quads: Quads) -> list[Image]:
         return cast("list[Image]", self._ocr.crop_text_regions(image, quads))
+
+
+def inked_window(image: Image) -> Box | None:
+    """The part of a page that differs from its background, with a margin; None where it is most of the page.
+
+    Specks spread over the page make it most of the page, so noise gets no second look.
+    """
+    grey = cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
+    inked = cv2.absdiff(grey, np.full_like(grey, int(np.median(grey)))) > _INK_DIFFERENCE
+    left, top, width, height = cv2.boundingRect(inked.astype(np.uint8))
+    if not width or width * height > _WINDOW_SHARE * grey.size:
+        return None
+    right, bottom = left + width + _WINDOW_MARGIN_PX, top + height + _WINDOW_MARGIN_PX
+    return (
+        max(0, left - _WINDOW_MARGIN_PX),
+        max(0, top - _WINDOW_MARGIN_PX),
+        min(grey.shape[1], right),
+        min(grey.shape[0], bottom),
+    )
 
 
 def _turned(quads: Quads, turns: int, image: Image) -> Quads:

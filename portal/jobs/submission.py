@@ -68,7 +68,12 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         _refuse_revoked(session, principal)
         job = _insert(session, principal, documents, order, engine)
     context.notices.announce(job.id)
-    return get_job(context, principal.tenant_id, job.id)
+    try:
+        return get_job(context, principal.tenant_id, job.id)
+    except Unavailable as error:
+        error.job_id = job.id
+        error.remedy = "The job was accepted: do not send it again, ask for it by its id later."
+        raise
 
 
 def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> Engine:

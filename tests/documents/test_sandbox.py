@@ -174,7 +174,7 @@ def test_others_are_served_when_bombs_of_one_tenant_hang_the_intake(
         except PortalError as error:
             codes.append(error.code)
 
-    bombs = [threading.Thread(target=submit) for _ in range(40)]
+    bombs = [threading.Thread(target=submit) for _ in range(130)]
     for bomb in bombs:
         bomb.start()
     try:
@@ -185,7 +185,7 @@ def test_others_are_served_when_bombs_of_one_tenant_hang_the_intake(
         children.close()
         for bomb in bombs:
             bomb.join(20)
-    assert codes.count("intake_busy") >= 32, "no more than 8 threads are held for one tenant"
+    assert codes.count("intake_busy") >= 28, "no more than 102 threads are held for one tenant"
     assert set(codes) <= {"intake_busy", "unavailable"}
 
 

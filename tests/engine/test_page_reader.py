@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from bench.accuracy import character_error_rate, word_recall
 from portal.children import ChildLimits, ChildPool
@@ -82,6 +82,16 @@ def test_boxes_are_in_pixels_of_the_page_when_it_is_huge(read: Reader, letter: P
     assert page.lines[0].text == "Dear customer,"
     assert page.lines[0].box[0] == pytest.approx(8 * 60, abs=90)
     assert page.lines[0].box[1] == pytest.approx(8 * 85, abs=90)
+
+
+def test_single_line_is_read_when_the_sheet_is_of_poster_size(read: Reader, tmp_path: Path) -> None:
+    image = Image.new("L", (7000, 7000), 255)
+    pen = ImageDraw.Draw(image)
+    pen.text((340, 900), "A big sheet with a tiny amount of text", fill=0, font=ImageFont.load_default(size=52))
+    page = read(save(image, tmp_path / "poster.png"))
+    assert page.text == "A big sheet with a tiny amount of text"
+    x0, y0, x1, y1 = page.lines[0].box
+    assert (abs(x0 - 340) < 30, 870 < y0 < 920, 1100 < x1 < 1500, 940 < y1 < 1010) == (True, True, True, True)
 
 
 @pytest.mark.parametrize("size", [(2400, 40), (40, 2400), (8, 8), (1, 1)])
