@@ -1,11 +1,11 @@
-"""`python -m bench [accuracy|throughput|start]`: all tables, or one."""
+"""`python -m bench [accuracy|throughput|start|viewer]`: all tables, or one."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-TABLES = ("accuracy", "throughput", "start")
+TABLES = ("accuracy", "throughput", "start", "viewer")
 
 
 def main(arguments: list[str]) -> int:

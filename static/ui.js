@@ -24,20 +24,7 @@
     const done = meter ? `${meter.value}/${meter.max} · ` : '';
     const title = heading ? `${done}${heading} · ${name}` : name;
     if (document.title !== title) document.title = title;
-    followPage();
   }, 1000);
-
-  // Keeps the chosen page in sight inside a long strip, without moving the page around it.
-  let followed = '';
-  const followPage = () => {
-    const chosen = document.querySelector('.strip a[aria-current]');
-    if (!chosen || chosen.href === followed) return;
-    followed = chosen.href;
-    const strip = chosen.closest('.strip');
-    const [inner, outer] = [chosen.getBoundingClientRect(), strip.getBoundingClientRect()];
-    if (inner.left < outer.left || inner.right > outer.right) strip.scrollLeft += inner.left - outer.left - 16;
-    if (inner.top < outer.top || inner.bottom > outer.bottom) strip.scrollTop += inner.top - outer.top - 16;
-  };
 
   portal.attach = (job) => {
     if (job) history.pushState(null, '', `/?job=${encodeURIComponent(job)}`);
@@ -77,7 +64,7 @@
     });
 
   // navigator.clipboard exists only on HTTPS and localhost; a portal inside a company is often plain HTTP.
-  const copyText = async (text) => {
+  portal.copyText = async (text) => {
     if (navigator.clipboard && window.isSecureContext) {
       try {
         return await navigator.clipboard.writeText(text);
@@ -101,7 +88,7 @@
     const source = document.getElementById(button.dataset.copy);
     const label = (button.dataset.label ||= button.textContent);
     try {
-      await copyText(source.innerText);
+      await portal.copyText(source.innerText);
       button.textContent = 'Copied';
     } catch {
       getSelection().selectAllChildren(source);

@@ -48,7 +48,10 @@ class PageError:
 
 @dataclass(frozen=True)
 class PageView:
-    """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started."""
+    """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started.
+
+    `lines_to_check` is None until it is read, and where its engine gives no scores.
+    """
 
     position: int
     number: int
@@ -60,6 +63,16 @@ class PageView:
     attempt: int
     error: PageError | None
     seconds: float | None
+    lines_to_check: int | None = None
+
+
+@dataclass(frozen=True)
+class PageReading:
+    """A page with what was read on it (None while it was not), and whether there is an image to show."""
+
+    page: PageView
+    text: PageText | None
+    has_image: bool
 
 
 @dataclass(frozen=True)
@@ -140,6 +153,19 @@ def page_text(context: JobContext, tenant_id: str, job_id: str, position: int) -
     with context.database.reading() as session:
         page = _page(session, tenant_id, job_id, position)
         return None if page.result is None else page_text_from_json(page.result)
+
+
+def page_reading(context: JobContext, tenant_id: str, job_id: str, position: int) -> PageReading:
+    """All there is to show of one page. Raises NotFound."""
+    with context.database.reading() as session:
+        page = _page(session, tenant_id, job_id, position)
+        name = select(DocumentRow.file_name).where(
+            DocumentRow.tenant_id == tenant_id, DocumentRow.id == page.document_id
+        )
+        view = _page_view(page, session.scalars(name).one())
+        text = None if page.result is None else page_text_from_json(page.result)
+    path = context.storage.page_view_path(tenant_id, view.document_id, view.number)
+    return PageReading(view, text, has_image=path.is_file())
 
 
 def page_view_path(context: JobContext, tenant_id: str, job_id: str, position: int) -> Path:
@@ -248,6 +274,7 @@ def _page_view(page: Page, file_name: str) -> PageView:
         attempt=page.attempt,
         error=_page_error(page),
         seconds=pace.elapsed_seconds(page.started_at, page.finished_at),
+        lines_to_check=page.lines_to_check,
     )
 
 

@@ -12,6 +12,7 @@ _HEAD = """
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/tokens.css">
 <link rel="stylesheet" href="/static/ui.css">
+<link rel="stylesheet" href="/static/viewer.css">
 <script src="/static/ui.js"></script>
 """
 

@@ -33,6 +33,13 @@ SCOPES = {
 }
 BLANK = "No text found on this page; not charged."
 
+PAGE_OUTCOMES = {
+    PageState.QUEUED: "This page waits for its turn. Its text appears here by itself.",
+    PageState.RUNNING: "This page is being read. Its text appears here by itself.",
+    PageState.FAILED: "This page could not be read. It is not charged.",
+    PageState.CANCELLED: "Cancelled before it was read; not charged.",
+}
+
 _NAMED_FAILURES = 3
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -92,20 +99,6 @@ def progress(job: JobView) -> str:
         current = min(_finished(job) + 1, job.page_count)
         return f"Page {current} of {job.page_count}{_remaining(job)}. {_meanwhile(job)}"
     return _outcome(job)
-
-
-def page_outcome(page: PageView) -> str:
-    """What there is to say about a page without text, with the remedy where it failed."""
-    if page.state is PageState.FAILED:
-        error = page.error
-        return f"{error.message} {error.remedy}" if error else "This page could not be read. It is not charged."
-    if page.state is PageState.CANCELLED:
-        return "Cancelled before it was read; not charged."
-    if page.state is PageState.RUNNING:
-        return "This page is being read. Its text appears here by itself."
-    if page.state is PageState.QUEUED:
-        return "This page waits for its turn. Its text appears here by itself."
-    return BLANK
 
 
 def _place(job: JobView) -> str:

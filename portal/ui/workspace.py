@@ -15,15 +15,15 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import Task
-from portal.errors import NotFound, PortalError
+from portal.errors import NotFound
 from portal.jobs import endings, queries, submission
-from portal.jobs.queries import JobView, PageView
+from portal.jobs.queries import JobView
 from portal.jobs.submission import Order
 from portal.services import Services
-from portal.ui import identity, job_view, markup, messages, order_form, page_range, sample, shell, words
+from portal.ui import identity, job_view, markup, messages, order_form, page_range, sample, shell, viewer, words
 
-_POLL_SECONDS = 1.0
-_POLL_SECONDS_LONG = 3.0
+_POLL_SECONDS = 0.5
+_POLL_SECONDS_LONG = 0.8  # a page is shown within a second of being stored, in long jobs too
 _LONG_JOB_PAGES = 100
 
 # Gradio's handler sees cleaned-up paths only; the names people gave come from the upload itself. The address that it
@@ -109,16 +109,7 @@ class WorkspacePage:
     def _lay_job(self) -> None:
         self._bar = shell.fragment("job-bar")
         self._progress = shell.fragment("job-progress")
-        with gr.Row(elem_id="job-panes"):
-            self._strip = shell.fragment("page-strip")
-            self._image = shell.fragment("page-image")
-            with gr.Tabs(elem_id="page-tabs"):
-                with gr.Tab("Text", elem_id="tab-text"):
-                    self._text = shell.fragment("text-pane")
-                with gr.Tab("Markdown", elem_id="tab-markdown"):
-                    self._markdown = shell.fragment("markdown-pane")
-                with gr.Tab("JSON", elem_id="tab-json"):
-                    self._json = shell.fragment("json-pane")
+        self._viewer = viewer.page_viewer("page-viewer")
 
     def _wire(self, page: gr.Blocks) -> None:
         views = [
@@ -128,25 +119,19 @@ class WorkspacePage:
             self._notice,
             self._bar,
             self._progress,
-            self._strip,
-            self._image,
-            self._text,
-            self._markdown,
-            self._json,
+            self._viewer,
             self._shown,
             self._timer,
         ]
         started = [self._started, self._notice, self._files]
         choices = [self._files, self._names, self._task, self._fields, self._language, self._range]
-        refresh = messages.told(self._refresh)
-        shell.on(page.load, refresh, outputs=views)
+        shell.on(page.load, messages.told(self._refresh), outputs=views)
         for run in (
             shell.on(self._run.click, self._run_files, inputs=choices, outputs=started, js=_RUN_JS),
             shell.on(self._sample.click, self._run_sample, outputs=started, js=_SAMPLE_JS),
         ):
             attached = shell.on(run.then, None, inputs=self._started, js=_ATTACH_JS)
             shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
-        shell.on(self._strip.submit, refresh, outputs=views, trigger_mode="always_last")
         shell.on(self._bar.submit, messages.told(self._cancel), outputs=views)
         shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
 
@@ -201,7 +186,7 @@ class WorkspacePage:
         return self._refresh(request, shown)
 
     def _refresh(self, request: gr.Request, shown: str | None = None) -> dict[Any, Any]:
-        """Everything the address asks for; the selected page is sent again only when it changed since `shown`."""
+        """Everything the address asks for; of the pages only what changed since `shown`."""
         tenant_id = identity.principal_of(request).tenant_id
         job_id = identity.asked(request, "job")
         if not job_id:
@@ -210,12 +195,7 @@ class WorkspacePage:
             job = queries.get_job(self._jobs, tenant_id, job_id)
         except NotFound as error:
             return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
-        selected = _selected(job, identity.asked(request, "at"))
-        views = self._job_views(job, selected)
-        mark = f"{job.id} {selected.position} {selected.state} {selected.attempt}" if selected else job.id
-        if selected is not None and mark != shown:
-            views |= self._page_views(tenant_id, job, selected)
-        return views | {self._shown: mark}
+        return self._job_views(job) | self._page_views(job, request, shown)
 
     def _only_intake(self, notice: str) -> dict[Any, Any]:
         return {
@@ -226,7 +206,7 @@ class WorkspacePage:
             self._timer: gr.Timer(active=False),
         }
 
-    def _job_views(self, job: JobView, selected: PageView | None) -> dict[Any, Any]:
+    def _job_views(self, job: JobView) -> dict[Any, Any]:
         seconds = _POLL_SECONDS_LONG if job.page_count > _LONG_JOB_PAGES else _POLL_SECONDS
         return {
             self._intake: gr.Column(visible=False),
@@ -235,33 +215,20 @@ class WorkspacePage:
             self._notice: "",
             self._bar: job_view.bar(job),
             self._progress: job_view.progress(job),
-            self._strip: job_view.strip(job, selected.position if selected else 0),
             self._timer: gr.Timer(value=seconds, active=not job.is_final),
         }
 
-    def _page_views(self, tenant_id: str, job: JobView, page: PageView) -> dict[Any, Any]:
-        found = queries.page_text(self._jobs, tenant_id, job.id, page.position)
-        return {
-            self._image: job_view.image(job, page, exists=self._has_image(tenant_id, job, page)),
-            self._text: job_view.text(page, found),
-            self._markdown: job_view.markdown(page, found),
-            self._json: job_view.as_json(page, found),
-        }
-
-    def _has_image(self, tenant_id: str, job: JobView, page: PageView) -> bool:
-        try:
-            return queries.page_view_path(self._jobs, tenant_id, job.id, page.position).exists()
-        except PortalError:
-            return False
+    def _page_views(self, job: JobView, request: gr.Request, shown: str | None) -> dict[Any, Any]:
+        standing = viewer.standing(job)
+        if standing == shown:
+            return {}
+        if shown:
+            return {self._viewer: standing, self._shown: standing}
+        base_url = identity.base_url_of(request, self._services.settings)
+        return {self._viewer: viewer.shown(job, base_url), self._shown: standing}
 
     def _limits(self) -> Markup:
         limits = self._services.settings.intake
         return Markup('<p class="hint">PDF, JPEG, PNG, TIFF, HEIC, WebP and more, up to {} a file and {}.</p>').format(
             words.byte_count(limits.max_file_bytes), words.counted(limits.max_document_pages, "page")
         )
-
-
-def _selected(job: JobView, asked: str) -> PageView | None:
-    if not job.pages:
-        return None
-    return next((page for page in job.pages if str(page.position) == asked), job.pages[0])

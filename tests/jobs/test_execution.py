@@ -107,3 +107,13 @@ def test_page_that_cannot_be_rendered_fails_alone(sqlite_bench: Bench) -> None:
     assert job.is_final
     assert job.pages[1].error is not None
     assert job.pages[1].error.remedy
+
+
+def test_lines_to_check_are_counted_when_a_page_is_stored(bench: Bench) -> None:
+    bench.engine.check_below = 0.95
+    bench.engine.script = [fakes.answers("Total\n9.00")]
+    [job] = bench.run(bench.submit())
+    assert [page.lines_to_check for page in job.pages] == [2]
+    bench.engine.check_below = None
+    [job] = bench.run(bench.submit())
+    assert [page.lines_to_check for page in job.pages] == [None]
