@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,11 +18,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from portal.domain import Block, Line, PageText
 from portal.engine.markdown import to_markdown
-from tests.conftest import CHROMIUM_FLAGS, CHROMIUM_NAMES
+from tests.chromium import CHROMIUM_FLAGS, find_chromium
 from tests.running_portal import RunningPortal, start_portal, stop_portal
-from tests.ui.conftest import register
 from tests.ui.stored_jobs import finish_page, page_of, store_job
 
+_EMAIL, _PASSWORD = "bench@bench.example", "correct horse battery staple"
 _BOXES = 2000
 _ROUNDS = 8
 _COLUMNS = 20
@@ -56,7 +55,7 @@ _HOVER_JS = """async (count) => {
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the table; 0 when there was a Chromium to measure with."""
     argparse.ArgumentParser(prog="bench viewer", description=__doc__).parse_args(argv)
-    chromium = next((path for path in map(shutil.which, CHROMIUM_NAMES) if path), None)
+    chromium = find_chromium()
     if chromium is None:
         print("No Chromium here, so nothing was measured.")
         return 1
@@ -75,16 +74,17 @@ def _print_all(portal: RunningPortal, browser: Browser) -> None:
     print(f"Load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores\n")
     print(f"{'':<44}{'median ms':>11}{'worst ms':>11}")
     context = browser.new_context(base_url=portal.url, viewport={"width": 1280, "height": 800})
-    visitor = register(context, portal.url, "Bench")
-    job_id = store_job(portal.data_dir, visitor.email, [dense_page()])
-    hovers = _hovers(visitor.page, job_id)
+    page = context.new_page()
+    _sign_up(page)
+    job_id = store_job(portal.data_dir, _EMAIL, [dense_page()])
+    hovers = _hovers(page, job_id)
     _row(f"hover at {_BOXES} boxes: handlers", [hover["handled"] for hover in hovers])
     _row(f"hover at {_BOXES} boxes: frame shown", [hover["shown"] for hover in hovers])
-    _row(f"page of {_BOXES} boxes: opened by key", _turns(portal, visitor.page, visitor.email))
-    _row("page on screen after it is stored", _arrivals(portal, visitor.page, visitor.email))
-    cold = [_sign_in(browser.new_context(base_url=portal.url), visitor.email) for _ in range(3)]
+    _row(f"page of {_BOXES} boxes: opened by key", _turns(portal, page))
+    _row("page on screen after it is stored", _arrivals(portal, page))
+    cold = [_sign_in(browser.new_context(base_url=portal.url)) for _ in range(3)]
     _row("sign-in to usable Workspace, cold", cold)
-    warm = _signed_in_again(context, visitor.email)
+    warm = _signed_in_again(context)
     _row("sign-in to usable Workspace, warm", warm)
 
 
@@ -113,8 +113,8 @@ def _hovers(page: Page, job_id: str) -> list[dict[str, float]]:
     return hovers
 
 
-def _turns(portal: RunningPortal, page: Page, email: str) -> list[float]:
-    job_id = store_job(portal.data_dir, email, [dense_page() for _ in range(_ROUNDS + 1)])
+def _turns(portal: RunningPortal, page: Page) -> list[float]:
+    job_id = store_job(portal.data_dir, _EMAIL, [dense_page() for _ in range(_ROUNDS + 1)])
     page.goto(f"/?job={job_id}")
     page.locator(".viewer[data-shown='1']").wait_for()
     spent = []
@@ -127,10 +127,10 @@ def _turns(portal: RunningPortal, page: Page, email: str) -> list[float]:
     return spent
 
 
-def _arrivals(portal: RunningPortal, page: Page, email: str) -> list[float]:
+def _arrivals(portal: RunningPortal, page: Page) -> list[float]:
     spent = []
     for at in range(_ROUNDS):
-        job_id = store_job(portal.data_dir, email, [page_of(["first"]), None])
+        job_id = store_job(portal.data_dir, _EMAIL, [page_of(["first"]), None])
         page.goto(f"/?job={job_id}&at=2")
         page.locator(".viewer[data-shown='2']").wait_for()
         page.wait_for_timeout(137 * at)  # at no fixed place between two ticks
@@ -141,12 +141,20 @@ def _arrivals(portal: RunningPortal, page: Page, email: str) -> list[float]:
     return spent
 
 
-def _sign_in(context: BrowserContext, email: str) -> float:
+def _sign_up(page: Page) -> None:
+    page.goto("/signup")
+    for name, value in (("tenant_name", "Bench"), ("email", _EMAIL), ("password", _PASSWORD)):
+        page.fill(f"#{name}", value)
+    page.click("button[type=submit]")
+    page.wait_for_selector("#tenant-name", state="attached")
+
+
+def _sign_in(context: BrowserContext) -> float:
     """Milliseconds from the press of the button until files can be dropped and the account is shown."""
     page = context.pages[0] if context.pages else context.new_page()
     page.goto("/login")
-    page.fill("#email", email)
-    page.fill("#password", "correct horse battery staple")
+    page.fill("#email", _EMAIL)
+    page.fill("#password", _PASSWORD)
     began = time.perf_counter()
     page.click("button[type=submit]")
     page.locator("#run").wait_for()
@@ -154,7 +162,7 @@ def _sign_in(context: BrowserContext, email: str) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def _signed_in_again(context: BrowserContext, email: str) -> list[float]:
+def _signed_in_again(context: BrowserContext) -> list[float]:
     spent = []
     for _ in range(_ROUNDS):
         page = context.pages[0]
@@ -162,7 +170,7 @@ def _signed_in_again(context: BrowserContext, email: str) -> list[float]:
         page.wait_for_selector("#tenant-name", state="attached")
         page.click("#sign-out")
         page.wait_for_url("**/login**")
-        spent.append(_sign_in(context, email))
+        spent.append(_sign_in(context))
     return spent
 
 

@@ -73,7 +73,7 @@ export class PageView {
     this.turned = 0;
     this.caption.textContent = `${reading.file_name}, page ${reading.number}`;
     this.svg.setAttribute('aria-label', `Scan of page ${reading.number} of ${reading.file_name}`);
-    this.svg.toggleAttribute('hidden', !reading.has_image && !text);
+    this.element.classList.toggle('empty-page', !reading.has_image && !text);
     this.missing.hidden = reading.has_image;
     this.missing.textContent = 'qr'.includes(reading.state[0]) ? 'The image appears when the page is read.' : 'No image of this page.';
     if (reading.has_image) this.image.setAttribute('href', source);

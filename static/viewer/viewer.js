@@ -33,7 +33,7 @@ class Viewer {
       '−': () => this.page.zoom(-1, this.lines.hot),
       0: () => this.page.fit('page'),
       '?': () => this.help(),
-      escape: () => this.lines.pin(NONE),
+      escape: () => this.closeMenu() || this.lines.pin(NONE),
     };
     this.acts = {
       'zoom-in': () => this.page.zoom(1, this.lines.hot),
@@ -86,7 +86,7 @@ class Viewer {
 
   sides() {
     const buttons = [['page', 'Page'], ['result', 'Result']].map(([side, label]) =>
-      h('button', { type: 'button', 'data-side': side, 'aria-pressed': side === 'result' }, label),
+      h('button', { type: 'button', 'data-side': side, 'aria-pressed': `${side === 'result'}` }, label),
     );
     return h('div', { class: 'sides', role: 'group', 'aria-label': 'Show' }, ...buttons);
   }
@@ -191,6 +191,7 @@ class Viewer {
 
   clicked(event) {
     const { target } = event;
+    if (!target.closest('details')) this.closeMenu();
     const acts = target.closest('[data-act], [data-tab], [data-copies], [data-position], .sides [data-side]');
     if (acts) return this.act(acts, event);
     const line = target.closest('[data-line]');
@@ -259,8 +260,16 @@ class Viewer {
     return this.copy(`block ${isTable ? 'tsv' : 'text'}`, block);
   }
 
+  // True when there was an open menu; the focus that was in it stays beside it.
+  closeMenu() {
+    const menu = this.root.querySelector('details[open]');
+    if (menu?.contains(document.activeElement)) menu.querySelector('summary').focus();
+    menu?.removeAttribute('open');
+    return Boolean(menu);
+  }
+
   copyFrom(what, button) {
-    button.closest('details')?.removeAttribute('open');
+    if (button.closest('details')) this.closeMenu();
     return this.copy(what, Number(button.dataset.block));
   }
 

@@ -152,6 +152,24 @@ def test_zoom_follows_keys_wheel_and_buttons(show: Show) -> None:
     page.wait_for_function("document.fullscreenElement?.classList.contains('viewer')")
 
 
+def test_two_fingers_zoom(show: Show) -> None:
+    page = show()
+    canvas = page.locator(".canvas").bounding_box()
+    assert canvas is not None
+    x, y = canvas["x"] + canvas["width"] / 2, canvas["y"] + canvas["height"] / 2
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    whole = _view_box(page)
+    for kind, apart in (("touchStart", 30), ("touchMove", 60), ("touchMove", 90)):
+        points = [{"x": x - apart, "y": y, "id": 1}, {"x": x + apart, "y": y, "id": 2}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_function(
+        "width => document.querySelector('svg.sheet').viewBox.baseVal.width < width", arg=whole[2] / 2
+    )
+    expect(page.locator(".viewer .pinned")).to_have_count(0)
+
+
 def test_pages_turn_by_key_and_address_and_only_those_are_loaded(show: Show, alice: Visitor) -> None:
     asked: list[str] = []
     alice.page.on("request", lambda request: asked.append(request.url))
@@ -322,7 +340,7 @@ def test_page_opens_by_itself_when_it_is_read(show: Show, portal: RunningPortal)
     expect(page.locator(".no-image")).to_be_visible()
     job_id = page.url.split("job=")[1].split("&")[0]
     finish_page(portal.data_dir, job_id, 2, SECOND)
-    expect(page.locator("#page-text")).to_contain_text("All is well", timeout=2000)
+    expect(page.locator("#page-text")).to_contain_text("All is well", timeout=10_000)
     expect(page.locator(".strip a").nth(1)).to_contain_text("done")
 
 
@@ -365,6 +383,7 @@ def test_viewer_is_accessible_and_fits(show: Show, width: int) -> None:
             assert not _grave_findings(page), (scheme, tab)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if width == 390:
+        expect(page.get_by_role("button", name="Result", exact=True)).to_have_attribute("aria-pressed", "true")
         page.locator(".sides").get_by_role("button", name="Page").click()
         expect(box(page, 2)).to_be_in_viewport()
         expect(page.locator("#page-text")).to_be_hidden()
