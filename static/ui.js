@@ -2,6 +2,9 @@
 (() => {
   const portal = (window.portal = {});
 
+  // Where our own files are: beside this one, under the same version.
+  portal.files = new URL('.', document.currentScript.src).href;
+
   // A page that stays open outlives its session; its events are then refused, which Gradio does not show.
   const send = window.fetch.bind(window);
   window.fetch = async (...request) => {

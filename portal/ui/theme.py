@@ -79,11 +79,14 @@ _ONE_FOR_BOTH = {
 }
 
 
-def mount_options() -> dict[str, Any]:
-    """Keyword arguments for `gr.mount_gradio_app` that make the pages ours and keep Gradio's extras off."""
+def mount_options(static_version: str) -> dict[str, Any]:
+    """Keyword arguments for `gr.mount_gradio_app` that make the pages ours and keep Gradio's extras off.
+
+    `static_version` goes into the addresses of our own files, which browsers then keep.
+    """
     return {
         "theme": _theme(),
-        "head": _HEAD,
+        "head": _HEAD.replace("/static/", f"/static/{static_version}/"),
         "footer_links": [],
         "run_history": False,
         "show_error": False,

@@ -17,7 +17,7 @@ from portal.jobs.queries import JobView, PageView
 from portal.ui import run_code, words
 
 # The module asks for the value's changes itself: a name in quotes in here would make it an event of the component.
-_MOUNT_JS = "import('/static/viewer/viewer.js').then((viewer) => viewer.mount(element, props, watch));"
+_MOUNT_JS = "import(portal.files + 'viewer/viewer.js').then((viewer) => viewer.mount(element, props, watch));"
 _LETTERS = {
     PageState.QUEUED: "q",
     PageState.RUNNING: "r",
