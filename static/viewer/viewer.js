@@ -62,6 +62,7 @@ class Viewer {
     const before = this.standing?.pages[this.position - 1];
     this.standing = standing;
     this.strip.update(standing.pages, standing.checks);
+    if (!before) this.strip.select(this.position);
     if (standing.pages[this.position - 1] !== before) this.load();
   }
 
@@ -81,7 +82,6 @@ class Viewer {
     this.host.replaceChildren(this.root);
     const asked = Number(new URLSearchParams(location.search).get('at'));
     this.position = asked >= 1 && asked <= count ? Math.floor(asked) : 1;
-    this.strip.select(this.position);
   }
 
   sides() {
