@@ -188,17 +188,18 @@ def build_app(services: Services) -> ASGIApp:
     os.environ["GRADIO_TEMP_DIR"] = str(upload_dir)
     import gradio as gr
     from fastapi import FastAPI
-    from fastapi.staticfiles import StaticFiles
 
     from portal import api, ui, web
     from portal.accounts import sessions
     from portal.web import downloads, pages
     from portal.web.guard import GuardRules, gradio_username, guard_mounted
     from portal.web.headers import SecurityHeaders
+    from portal.web.static_files import VersionedFiles
 
     public_url = services.settings.server.public_url
     http = FastAPI(title="OCR portal", lifespan=_lifespan(services), docs_url=None, redoc_url=None, openapi_url=None)
-    http.mount("/static", StaticFiles(directory=ROOT / "static"))
+    static = VersionedFiles(ROOT / "static")
+    http.mount("/static", static)
     http.include_router(api.router(services))
     http.include_router(web.router(services))
     http.include_router(downloads.router(services))
@@ -214,10 +215,13 @@ def build_app(services: Services) -> ASGIApp:
             auth_dependency=gradio_username,
             favicon_path=ROOT / "static" / "icon.svg",
             max_file_size=services.settings.intake.max_file_bytes,
-            **ui.mount_options(),
+            **ui.mount_options(static.version),
         )
     rules = GuardRules(
-        pages=("history", "keys"), upload_dir=upload_dir, public_origin=public_url, page_head=ui.EARLY_HEAD
+        pages=("history", "keys"),
+        upload_dir=upload_dir,
+        public_origin=public_url,
+        page_head=ui.early_head(static.version),
     )
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
     # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.

@@ -14,8 +14,9 @@ from models.base import ID, Base, UTCDateTime, new_id
 class Page(Base):
     """One page of one job. `position` counts from 1 over the job, `number` from 1 within its document.
 
-    `result` is the PageText as JSON once the page succeeded. `claimed_by` names the process that works on it.
-    `attempt` counts on over retries; `attempts_before_retry` is where it stood at the last one.
+    `result` is the PageText as JSON once the page succeeded, `lines_to_check` the number of its lines that a person
+    should compare with the page (NULL where the engine gives no scores). `claimed_by` names the process that works
+    on it. `attempt` counts on over retries; `attempts_before_retry` is where it stood at the last one.
     """
 
     __tablename__ = "pages"
@@ -37,6 +38,7 @@ class Page(Base):
     claimed_by: Mapped[str | None] = mapped_column(String(80))
     is_blank: Mapped[bool] = mapped_column(default=False)
     confidence: Mapped[float | None]
+    lines_to_check: Mapped[int | None]
     error_code: Mapped[str | None] = mapped_column(String(60))
     error_message: Mapped[str | None] = mapped_column(String(500))
     error_remedy: Mapped[str | None] = mapped_column(String(500))

@@ -163,7 +163,8 @@ class PageText:
     `lines` are in reading order. `width_px`/`height_px` are of the upright page; `rotation_degrees` is the
     clockwise turn (0, 90, 180, 270) that made the given image upright; `skew_degrees` the small remaining
     tilt. `confidence` is the mean line score weighted by text length, None where the engine gives none.
-    `truncated` names why the text was cut ("repetition", "length"), None when whole.
+    `truncated` names why the text was cut ("repetition", "length"), None when whole. `check_below` is the score
+    under which the engine's profile says that a person should compare a line with the page, None without scores.
     """
 
     width_px: int
@@ -175,6 +176,15 @@ class PageText:
     rotation_degrees: int = 0
     skew_degrees: float = 0.0
     truncated: str | None = None
+    check_below: float | None = None
+
+    @property
+    def lines_to_check(self) -> int | None:
+        """How many lines a person should compare with the page; None where the engine gives no scores."""
+        scores = [line.score for line in self.lines if line.score is not None]
+        if self.check_below is None or not scores:
+            return None
+        return sum(score < self.check_below for score in scores)
 
     @property
     def is_blank(self) -> bool:

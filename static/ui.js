@@ -3,6 +3,9 @@
   const portal = (window.portal = {});
   const page = document.documentElement;
 
+  // Where our own files are: beside this one, under the same version.
+  portal.files = new URL('.', document.currentScript.src).href;
+
   // A page that stays open outlives its session and the portal's restarts; Gradio shows neither.
   const send = window.fetch.bind(window);
   window.fetch = async (...request) => {
@@ -51,7 +54,6 @@
     const title = heading ? `${done}${heading} · ${name}` : name;
     if (document.title !== title) document.title = title;
     announce();
-    followPage();
   }, 1000);
 
   // One live region for each page, which outlives the redraws: it tells what changed, and progress not too often.
@@ -68,18 +70,6 @@
     if (!status.isConnected) document.body.append(status);
     [told, toldAt] = [news, Date.now()];
     status.textContent = news;
-  };
-
-  // Keeps the chosen page in sight inside a long strip, without moving the page around it.
-  let followed = '';
-  const followPage = () => {
-    const chosen = document.querySelector('.strip a[aria-current]');
-    if (!chosen || chosen.href === followed) return;
-    followed = chosen.href;
-    const strip = chosen.closest('.strip');
-    const [inner, outer] = [chosen.getBoundingClientRect(), strip.getBoundingClientRect()];
-    if (inner.left < outer.left || inner.right > outer.right) strip.scrollLeft += inner.left - outer.left - 16;
-    if (inner.top < outer.top || inner.bottom > outer.bottom) strip.scrollTop += inner.top - outer.top - 16;
   };
 
   portal.attach = (job) => {
@@ -131,7 +121,7 @@
     });
 
   // navigator.clipboard exists only on HTTPS and localhost; a portal inside a company is often plain HTTP.
-  const copyText = async (text) => {
+  portal.copyText = async (text) => {
     if (navigator.clipboard && window.isSecureContext) {
       try {
         return await navigator.clipboard.writeText(text);
@@ -155,7 +145,7 @@
     const source = document.getElementById(button.dataset.copy);
     const label = (button.dataset.label ||= button.textContent);
     try {
-      await copyText(source.innerText);
+      await portal.copyText(source.innerText);
       button.textContent = 'Copied';
     } catch {
       getSelection().selectAllChildren(source);

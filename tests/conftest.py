@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from models import Base
 from portal.db import Database
+from tests.chromium import CHROMIUM_FLAGS, find_chromium
 from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
 
 SHARED_CASES = ROOT.parent / "shared" / "cases"
@@ -78,21 +79,10 @@ def database(request: pytest.FixtureRequest) -> Database:
     return postgres
 
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A real Chromium, headless."""
-    found = next((path for path in map(shutil.which, CHROMIUM_NAMES) if path), None)
+    found = find_chromium()
     if found is None:
         pytest.skip("NO CHROMIUM: browser tests did not run. Install it: sudo apt-get install -y chromium")
     with sync_playwright() as playwright:

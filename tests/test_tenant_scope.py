@@ -96,6 +96,7 @@ def test_every_statement_names_the_tenant_when_a_job_is_lived_through(scoped_ben
         queries.get_job(context, alice.tenant_id, job.id)
         queries.list_jobs(context, alice.tenant_id, before=job.id)
         queries.page_text(context, alice.tenant_id, job.id, 1)
+        queries.page_reading(context, alice.tenant_id, job.id, 1)
         queries.page_view_path(context, alice.tenant_id, job.id, 1)
         list(queries.export_job(context, alice.tenant_id, job.id, ExportFormat.JSON).chunks)
         history.find(context, alice.tenant_id, group=history.Group.ATTENTION, text="total job_")

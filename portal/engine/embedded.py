@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -23,6 +24,9 @@ WORKER_BYTES = 1536 * 2**20
 # A worker's address space is larger than its memory by what libraries map and never touch, some 0.4 GB.
 ADDRESS_SPACE_BYTES = WORKER_BYTES + 256 * 2**20
 ALONE_THREADS = 2
+# Of the 782 lines of the shared scans this marks 73 (9 %), and half of those differ from the known text; of all lines
+# under a third do. 0.97 marks 46 and is no surer, 0.99 marks 211: a mark on every fourth line tells nobody anything.
+CHECK_BELOW = 0.98
 PROBE_TEXT = "Invoice 4711 Total 9.00"
 
 CAPABILITY = EngineCapability(
@@ -119,7 +123,7 @@ def probe_image(path: Path) -> PageImage:
 def _read_page(path: str, threads: int) -> PageText:
     from portal.engine.page_reader import read_page
 
-    return read_page(path, threads)
+    return replace(read_page(path, threads), check_below=CHECK_BELOW)
 
 
 def _engine_error(failure: ChildFailure, page_seconds: int) -> EngineError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.domain import Block, EngineCapability, Line, PageImage, PageText, Task, TaskPrompt
@@ -61,9 +61,9 @@ def garbage() -> Step:
 class FakeEngine:
     """Plays `script` for each page: its nth call takes the nth step, and the last step repeats.
 
-    `scripts` overrides it for single pages, by the image's path. `calls` counts calls by path, `most_at_once`
-    the calls that ran at the same time, `calls_now` those under way, `order` the paths in the order they began.
-    While `is_held` is set, calls wait before their step.
+    `scripts` overrides it for single pages, by the image's path. Its lines score 0.9; `check_below` is what it says of
+    that. `calls` counts calls by path, `most_at_once` the calls that ran at the same time, `calls_now` those under
+    way, `order` the paths in the order they began. While `is_held` is set, calls wait before their step.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class FakeEngine:
         self.calls: Counter[Path] = Counter()
         self.order: list[Path] = []
         self.most_at_once = 0
+        self.check_below: float | None = None
         self.is_held = False
         self.is_started = False
         self.is_closed = False
@@ -102,7 +103,8 @@ class FakeEngine:
             self.calls_now -= 1
         if step.error is not None:
             raise step.error
-        return written(step.text, width_px=image.width_px, height_px=image.height_px)
+        page = written(step.text, width_px=image.width_px, height_px=image.height_px)
+        return replace(page, check_below=self.check_below)
 
     async def close(self) -> None:
         """Lets go of held calls, which then fail as those of a closed engine do."""

@@ -54,6 +54,7 @@ class Ending:
     attempt: int
     result: dict[str, Any] | None = None
     confidence: float | None = None
+    lines_to_check: int | None = None
     error: tuple[str, str, str] | None = None
 
 
@@ -132,6 +133,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
             is_blank=ending.outcome == "blank",
             result=ending.result,
             confidence=ending.confidence,
+            lines_to_check=ending.lines_to_check,
             error_code=code,
             error_message=message,
             error_remedy=remedy,

@@ -126,6 +126,7 @@ def _read_ending(text: PageText, attempt: int) -> Ending:
         attempt,
         result=page_text_to_json(text),
         confidence=text.confidence,
+        lines_to_check=text.lines_to_check,
     )
 
 

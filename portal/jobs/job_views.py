@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models import ApiKey, DocumentRow, Job, Member, Page
-from portal.domain import JobState, PageState, TaskPrompt
+from portal.domain import JobState, PageState, PageText, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.forecast import Forecast
@@ -44,7 +44,10 @@ class PageError:
 
 @dataclass(frozen=True)
 class PageView:
-    """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started."""
+    """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started.
+
+    `lines_to_check` is None until it is read, and where its engine gives no scores.
+    """
 
     position: int
     number: int
@@ -56,6 +59,16 @@ class PageView:
     attempt: int
     error: PageError | None
     seconds: float | None
+    lines_to_check: int | None = None
+
+
+@dataclass(frozen=True)
+class PageReading:
+    """A page with what was read on it (None while it was not), and whether there is an image to show."""
+
+    page: PageView
+    text: PageText | None
+    has_image: bool
 
 
 @dataclass(frozen=True)
@@ -168,10 +181,11 @@ def page_views(session: Session, tenant_id: str, job_id: str) -> tuple[PageView,
         .where(Page.tenant_id == tenant_id, Page.job_id == job_id)
         .order_by(Page.position)
     )
-    return tuple(_page_view(page, file_name) for page, file_name in rows)
+    return tuple(page_view(page, file_name) for page, file_name in rows)
 
 
-def _page_view(page: Page, file_name: str) -> PageView:
+def page_view(page: Page, file_name: str) -> PageView:
+    """One page of the file of that name."""
     return PageView(
         position=page.position,
         number=page.number,
@@ -183,6 +197,7 @@ def _page_view(page: Page, file_name: str) -> PageView:
         attempt=page.attempt,
         error=_page_error(page),
         seconds=pace.elapsed_seconds(page.started_at, page.finished_at),
+        lines_to_check=page.lines_to_check,
     )
 
 

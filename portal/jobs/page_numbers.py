@@ -37,6 +37,17 @@ def check_page_numbers(given: Iterable[int], *, first: int, limit: int) -> tuple
     return tuple(number - first + 1 for number in numbers)
 
 
+def written_page_numbers(numbers: Iterable[int]) -> str:
+    """The shortest text that parse_page_numbers reads as these numbers: (1, 2, 3, 7) → '1-3,7'."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
 def _check(start: int, end: int, *, first: int, limit: int) -> None:
     if start < first:
         raise ValueError(f"counts pages from {first}")

@@ -22,8 +22,10 @@ from portal.jobs.job_views import (
     JobView,
     PageCounts,
     PageError,
+    PageReading,
     PageView,
     job_views,
+    page_view,
     page_views,
     place_of_cursor,
 )
@@ -37,11 +39,13 @@ __all__ = [
     "JobView",
     "PageCounts",
     "PageError",
+    "PageReading",
     "PageView",
     "export_job",
     "get_job",
     "job_header",
     "list_jobs",
+    "page_reading",
     "page_text",
     "page_view_path",
     "read_pages",
@@ -87,6 +91,19 @@ def page_text(context: JobContext, tenant_id: str, job_id: str, position: int) -
     with context.database.reading() as session:
         page = _page(session, tenant_id, job_id, position)
         return None if page.result is None else page_text_from_json(page.result)
+
+
+def page_reading(context: JobContext, tenant_id: str, job_id: str, position: int) -> PageReading:
+    """All there is to show of one page. Raises NotFound."""
+    with context.database.reading() as session:
+        page = _page(session, tenant_id, job_id, position)
+        name = select(DocumentRow.file_name).where(
+            DocumentRow.tenant_id == tenant_id, DocumentRow.id == page.document_id
+        )
+        view = page_view(page, session.scalars(name).one())
+        text = None if page.result is None else page_text_from_json(page.result)
+    path = context.storage.page_view_path(tenant_id, view.document_id, view.number)
+    return PageReading(view, text, has_image=path.is_file())
 
 
 def page_view_path(context: JobContext, tenant_id: str, job_id: str, position: int) -> Path:

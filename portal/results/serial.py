@@ -1,10 +1,10 @@
 """PageText as JSON and back: the form that is stored and that API users are given.
 
 Keys, stable: width_px, height_px (of the upright page), rotation_degrees (clockwise turn that made it upright),
-skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or null), markdown, text (derived, for
-reading), lines [{text, box [x0, y0, x1, y1], score (0–1 or null), quad [x, y of 4 corners] or null}], blocks
-[{kind "text" | "table", rows: rows of cells, each cell the indices of its lines}]. Boxes are pixels of the
-upright page.
+skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or null), check_below (lines with a lower
+score should be compared with the page; null without scores), markdown, text (derived, for reading), lines [{text,
+box [x0, y0, x1, y1], score (0–1 or null), quad [x, y of 4 corners] or null}], blocks [{kind "text" | "table", rows:
+rows of cells, each cell the indices of its lines}]. Boxes are pixels of the upright page.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def page_text_to_json(page: PageText) -> dict[str, Any]:
         "skew_degrees": page.skew_degrees,
         "confidence": page.confidence,
         "truncated": page.truncated,
+        "check_below": page.check_below,
         "markdown": _storable(page.markdown),
         "text": _storable(page.text),
         "lines": [_line_to_json(line) for line in page.lines],
@@ -46,6 +47,7 @@ def page_text_from_json(stored: dict[str, Any]) -> PageText:
         rotation_degrees=stored["rotation_degrees"],
         skew_degrees=stored["skew_degrees"],
         truncated=stored["truncated"],
+        check_below=stored.get("check_below"),  # pages read before there were check marks have none
     )
 
 

@@ -8,10 +8,10 @@ from portal.services import Services
 from portal.ui import shell
 from portal.ui.history import HistoryPage
 from portal.ui.keys import KeysPage
-from portal.ui.theme import EARLY_HEAD, TITLE, mount_options
+from portal.ui.theme import TITLE, early_head, mount_options
 from portal.ui.workspace import WorkspacePage
 
-__all__ = ["EARLY_HEAD", "build", "mount_options"]
+__all__ = ["build", "early_head", "mount_options"]
 
 _UPLOAD_SWEEP_SECONDS = 3600
 _UPLOAD_LIFE_SECONDS = 6 * 3600

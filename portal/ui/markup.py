@@ -6,7 +6,6 @@ portal/ui builds HTML.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
@@ -15,23 +14,12 @@ from markupsafe import Markup
 
 from portal.ui import words
 
-_HEADING = re.compile(r"(</?h)([1-6])(?=[\s>])")
-
 Tone = Literal["error", "warning", "plain"]
 
 
 def joined(parts: Iterable[Markup]) -> Markup:
     """The parts one after another."""
     return Markup("").join(parts)
-
-
-def sanitized(html: str) -> Markup:
-    """Marks HTML that results.render made through its allow-list as safe to insert. For nothing else.
-
-    Its headings move two levels down: the page has its own h1. (In sanitized HTML every '<' begins a tag.)
-    """
-    lowered = _HEADING.sub(lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", html)
-    return Markup(lowered)  # noqa: S704  the one door for sanitized HTML
 
 
 def moment(at: datetime, now: datetime) -> Markup:

@@ -1,19 +1,11 @@
-"""The buttons that have failed pages read again, in the Workspace and in the history."""
+"""The button that has failed pages read again, and what such buttons name; the viewer draws that of one page."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from portal.jobs.queries import JobView, PageView
+from portal.jobs.queries import JobView
 from portal.ui import words
-
-
-def page_button(page: PageView) -> Markup:
-    """For one failed page; its target is the page's position."""
-    return Markup(
-        '<button type="button" class="button" id="retry-page" data-action="retry" data-target="{}">'
-        "Retry this page</button>"
-    ).format(page.position)
 
 
 def job_button(job: JobView) -> Markup:

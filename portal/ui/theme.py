@@ -10,13 +10,14 @@ TITLE: Final = "OCR Portal"
 
 # Stands in the page as it is served, so that the first thing painted has the right colours. Gradio puts what
 # `mount_options` names into the page by script, after its own styles.
-EARLY_HEAD: Final = """
+_EARLY_HEAD = """
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/tokens.css">
 <link rel="stylesheet" href="/static/gradio.css">
 <link rel="preload" href="/static/ui.css" as="style">
 <link rel="preload" href="/static/input.css" as="style">
 <link rel="preload" href="/static/history.css" as="style">
+<link rel="preload" href="/static/viewer.css" as="style">
 <script src="/static/theme.js"></script>
 <script src="/static/ui.js"></script>
 <script src="/static/input.js"></script>
@@ -26,6 +27,7 @@ _HEAD = """
 <link rel="stylesheet" href="/static/ui.css">
 <link rel="stylesheet" href="/static/input.css">
 <link rel="stylesheet" href="/static/history.css">
+<link rel="stylesheet" href="/static/viewer.css">
 <link rel="stylesheet" href="/static/print.css" media="print">
 """
 
@@ -92,11 +94,19 @@ _ONE_FOR_BOTH = {
 }
 
 
-def mount_options() -> dict[str, Any]:
-    """Keyword arguments for `gr.mount_gradio_app` that make the pages ours and keep Gradio's extras off."""
+def early_head(static_version: str) -> str:
+    """HTML for the head of each page, before all else; the version as in `mount_options`."""
+    return _versioned(_EARLY_HEAD, static_version)
+
+
+def mount_options(static_version: str) -> dict[str, Any]:
+    """Keyword arguments for `gr.mount_gradio_app` that make the pages ours and keep Gradio's extras off.
+
+    `static_version` goes into the addresses of our own files, which browsers then keep.
+    """
     return {
         "theme": _theme(),
-        "head": _HEAD,
+        "head": _versioned(_HEAD, static_version),
         "footer_links": [],
         "run_history": False,
         "show_error": False,
@@ -105,6 +115,10 @@ def mount_options() -> dict[str, Any]:
         "pwa": False,
         "mcp_server": False,
     }
+
+
+def _versioned(head: str, static_version: str) -> str:
+    return head.replace("/static/", f"/static/{static_version}/")
 
 
 def _one_colour(soft: str, plain: str, strong: str) -> gr.themes.Color:

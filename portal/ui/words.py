@@ -57,6 +57,14 @@ INPUT = {
     "upload_failed": "{name} could not be uploaded. Remove it and add it again.",
 }
 
+RETRY_PAGE = "Retry this page"
+PAGE_OUTCOMES = {
+    PageState.QUEUED: "This page waits for its turn. Its text appears here by itself.",
+    PageState.RUNNING: "This page is being read. Its text appears here by itself.",
+    PageState.FAILED: "This page could not be read. It is not charged.",
+    PageState.CANCELLED: "Cancelled before it was read; not charged.",
+}
+
 _NAMED_FAILURES = 3
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -124,20 +132,6 @@ def announcement(job: JobView) -> str:
     if job.state is JobState.RUNNING:
         return f"Page {_current(job)} of {job.page_count}."
     return progress(job)
-
-
-def page_outcome(page: PageView) -> str:
-    """What there is to say about a page without text, with the remedy where it failed."""
-    if page.state is PageState.FAILED:
-        error = page.error
-        return f"{error.message} {error.remedy}" if error else "This page could not be read. It is not charged."
-    if page.state is PageState.CANCELLED:
-        return "Cancelled before it was read; not charged."
-    if page.state is PageState.RUNNING:
-        return "This page is being read. Its text appears here by itself."
-    if page.state is PageState.QUEUED:
-        return "This page waits for its turn. Its text appears here by itself."
-    return BLANK
 
 
 def _place(job: JobView) -> str:

@@ -15,16 +15,28 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import Task
-from portal.errors import NotFound, PortalError
+from portal.errors import NotFound
 from portal.jobs import endings, history, queries, submission
-from portal.jobs.queries import JobView, PageView
+from portal.jobs.queries import JobView
 from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
 from portal.services import Services
-from portal.ui import file_list, identity, job_view, markup, messages, order_form, page_range, retry, samples, shell
+from portal.ui import (
+    file_list,
+    identity,
+    job_view,
+    markup,
+    messages,
+    order_form,
+    page_range,
+    retry,
+    samples,
+    shell,
+    viewer,
+)
 
-_POLL_SECONDS = 1.0
-_POLL_SECONDS_LONG = 3.0
+_POLL_SECONDS = 0.5
+_POLL_SECONDS_LONG = 0.8  # a page is shown within a second of being stored, in long jobs too
 _LONG_JOB_PAGES = 100
 
 _TASK_JS = """
@@ -98,16 +110,7 @@ class WorkspacePage:
     def _lay_job(self) -> None:
         self._bar = shell.fragment("job-bar")
         self._progress = shell.fragment("job-progress")
-        with gr.Row(elem_id="job-panes"):
-            self._strip = shell.fragment("page-strip")
-            self._image = shell.fragment("page-image")
-            with gr.Tabs(elem_id="page-tabs"):
-                with gr.Tab("Text", elem_id="tab-text"):
-                    self._text = shell.fragment("text-pane")
-                with gr.Tab("Markdown", elem_id="tab-markdown"):
-                    self._markdown = shell.fragment("markdown-pane")
-                with gr.Tab("JSON", elem_id="tab-json"):
-                    self._json = shell.fragment("json-pane")
+        self._viewer = viewer.page_viewer("page-viewer")
 
     def _wire(self, page: gr.Blocks) -> None:
         views = [
@@ -117,11 +120,7 @@ class WorkspacePage:
             self._notice,
             self._bar,
             self._progress,
-            self._strip,
-            self._image,
-            self._text,
-            self._markdown,
-            self._json,
+            self._viewer,
             self._shown,
             self._timer,
         ]
@@ -139,9 +138,8 @@ class WorkspacePage:
             attached = shell.on(run.then, None, inputs=self._started, js=file_list.ATTACH_JS)
             shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
         shell.on(self._drop.submit, refresh, outputs=views)
-        shell.on(self._strip.submit, refresh, outputs=views, trigger_mode="always_last")
-        for fragment in (self._bar, self._text):
-            shell.on(fragment.submit, messages.told(self._act), outputs=views)
+        for component in (self._bar, self._viewer):
+            shell.on(component.submit, messages.told(self._act), outputs=views)
         shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
 
     # One parameter for each component of the form: Gradio calls it by position.
@@ -199,7 +197,7 @@ class WorkspacePage:
         return self._refresh(request, shown)
 
     def _refresh(self, request: gr.Request, shown: str | None = None) -> dict[Any, Any]:
-        """Everything the address asks for; the selected page is sent again only when it changed since `shown`."""
+        """Everything the address asks for; of the pages only what changed since `shown`."""
         tenant_id = identity.principal_of(request).tenant_id
         job_id = identity.asked(request, "job")
         if not job_id:
@@ -209,12 +207,7 @@ class WorkspacePage:
         except NotFound as error:
             return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
         history.look(self._jobs, tenant_id, job)
-        selected = _selected(job, identity.asked(request, "at"))
-        views = self._job_views(job, selected)
-        mark = f"{job.id} {selected.position} {selected.state} {selected.attempt}" if selected else job.id
-        if selected is not None and mark != shown:
-            views |= self._page_views(tenant_id, job, selected)
-        return views | {self._shown: mark}
+        return self._job_views(job) | self._page_views(job, request, shown)
 
     def _only_intake(self, notice: str) -> dict[Any, Any]:
         return {
@@ -225,7 +218,7 @@ class WorkspacePage:
             self._timer: gr.Timer(active=False),
         }
 
-    def _job_views(self, job: JobView, selected: PageView | None) -> dict[Any, Any]:
+    def _job_views(self, job: JobView) -> dict[Any, Any]:
         seconds = _POLL_SECONDS_LONG if job.page_count > _LONG_JOB_PAGES else _POLL_SECONDS
         return {
             self._intake: gr.Column(visible=False),
@@ -234,30 +227,17 @@ class WorkspacePage:
             self._notice: "",
             self._bar: job_view.bar(job),
             self._progress: job_view.progress(job),
-            self._strip: job_view.strip(job, selected.position if selected else 0),
             self._timer: gr.Timer(value=seconds, active=not job.is_final),
         }
 
-    def _page_views(self, tenant_id: str, job: JobView, page: PageView) -> dict[Any, Any]:
-        found = queries.page_text(self._jobs, tenant_id, job.id, page.position)
-        return {
-            self._image: job_view.image(job, page, exists=self._has_image(tenant_id, job, page)),
-            self._text: job_view.text(page, found),
-            self._markdown: job_view.markdown(page, found),
-            self._json: job_view.as_json(page, found),
-        }
-
-    def _has_image(self, tenant_id: str, job: JobView, page: PageView) -> bool:
-        try:
-            return queries.page_view_path(self._jobs, tenant_id, job.id, page.position).exists()
-        except PortalError:
-            return False
-
-
-def _selected(job: JobView, asked: str) -> PageView | None:
-    if not job.pages:
-        return None
-    return next((page for page in job.pages if str(page.position) == asked), job.pages[0])
+    def _page_views(self, job: JobView, request: gr.Request, shown: str | None) -> dict[Any, Any]:
+        standing = viewer.standing(job)
+        if standing == shown:
+            return {}
+        if shown:
+            return {self._viewer: standing, self._shown: standing}
+        base_url = identity.base_url_of(request, self._services.settings)
+        return {self._viewer: viewer.shown(job, base_url), self._shown: standing}
 
 
 def _member_id(request: gr.Request) -> str:

@@ -1,4 +1,4 @@
-"""Results and page images for signed-in browsers: the only place that serves a tenant's files to a page.
+"""Results, page images and page texts for signed-in browsers: the only place that serves a tenant's files to a page.
 
 Each look-up takes the tenant of the signed-in member, so another tenant's id is a 404 like one that never was.
 Programs have the same under /v1 with their key.
@@ -6,8 +6,10 @@ Programs have the same under /v1 with their key.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -15,6 +17,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
 from models.base import now
+from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
 from portal.http.given import PortalServices, giving
@@ -23,7 +26,8 @@ from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
 from portal.results.export import ExportFormat
 from portal.services import Services
-from portal.web.browsers import MemberBrowser
+from portal.web.browsers import MemberBrowser, SignedInBrowser
+from portal.web.page_reading import page_reading_json
 from portal.web.refusals import is_navigation
 
 _CHUNK_BYTES = 2**16
@@ -58,7 +62,10 @@ def router(services: Services) -> APIRouter:
     )
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
+    # Before the plain .jpg, whose position would take "1.small" for a number.
+    routes.add_api_route("/jobs/{job_id}/pages/{position}.small.jpg", _page_thumbnail, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
+    routes.add_api_route("/jobs/{job_id}/pages/{position}.json", _page_reading, methods=["GET"])
     return routes
 
 
@@ -99,20 +106,57 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
 def _page_image(
     job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
+    path = _view_path(job_id, position, browser, services)
+    status = path.stat()
+    headers = _kept(f"{status.st_mtime_ns:x}-{status.st_size:x}")
+    if _has(request, headers):
+        return Response(status_code=304, headers=headers)
+    return FileResponse(path, media_type="image/jpeg", headers=headers, stat_result=status)
+
+
+def _page_thumbnail(
+    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+) -> Response:
+    path = _view_path(job_id, position, browser, services)
+    headers = _kept(f"{path.stat().st_mtime_ns:x}-small")
+    if _has(request, headers):
+        return Response(status_code=304, headers=headers)
+    return Response(thumbnail(path), media_type="image/jpeg", headers=headers)
+
+
+def _page_reading(
+    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+) -> Response:
+    tenant_id = browser.signed_in.principal.tenant_id
+    reading = queries.page_reading(services.jobs, tenant_id, job_id, _checked(position))
+    content = page_reading_json(reading)
+    headers = _kept(hashlib.sha256(content).hexdigest()[:32])
+    if _has(request, headers):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _view_path(job_id: str, position: int, browser: SignedInBrowser, services: Services) -> Path:
+    tenant_id = browser.signed_in.principal.tenant_id
+    return queries.page_view_path(services.jobs, tenant_id, job_id, _checked(position))
+
+
+def _checked(position: int) -> int:
     if not 1 <= position <= _MAX_POSITION:
         raise NotFound("There is no such page in this job.")
-    tenant_id = browser.signed_in.principal.tenant_id
-    path = queries.page_view_path(services.jobs, tenant_id, job_id, position)
-    status = path.stat()
-    etag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
-    # The browser keeps it but asks each time, so that signing out ends the sight of it.
-    headers = {
-        "ETag": etag,
+    return position
+
+
+def _kept(mark: str) -> dict[str, str]:
+    """Headers of what the browser keeps but asks for each time, so that signing out ends the sight of it."""
+    return {
+        "ETag": f'"{mark}"',
         "Cache-Control": "private, no-cache",
         "Content-Disposition": "inline",
         "Content-Security-Policy": NOTHING_RUNS,
         "X-Content-Type-Options": "nosniff",
     }
-    if etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return FileResponse(path, media_type="image/jpeg", headers=headers, stat_result=status)
+
+
+def _has(request: Request, headers: dict[str, str]) -> bool:
+    return headers["ETag"] in request.headers.get("if-none-match", "")

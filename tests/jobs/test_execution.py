@@ -147,3 +147,13 @@ def test_page_fails_when_its_file_alone_is_gone(sqlite_bench: Bench) -> None:
     [job] = sqlite_bench.run(job)
     assert job.pages[0].error is not None
     assert job.pages[0].error.code == "file_missing"
+
+
+def test_lines_to_check_are_counted_when_a_page_is_stored(bench: Bench) -> None:
+    bench.engine.check_below = 0.95
+    bench.engine.script = [fakes.answers("Total\n9.00")]
+    [job] = bench.run(bench.submit())
+    assert [page.lines_to_check for page in job.pages] == [2]
+    bench.engine.check_below = None
+    [job] = bench.run(bench.submit())
+    assert [page.lines_to_check for page in job.pages] == [None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.jobs.page_numbers import check_page_numbers, parse_page_numbers
+from portal.jobs.page_numbers import check_page_numbers, parse_page_numbers, written_page_numbers
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,11 @@ def test_list_is_counted_like_text() -> None:
 def test_list_is_refused_when_it_names_no_possible_page(given: list[int]) -> None:
     with pytest.raises(ValueError, match="page"):
         check_page_numbers(given, first=0, limit=20)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [((1,), "1"), ((7, 2, 3, 1, 3), "1-3,7"), ((1, 2, 5, 6, 9), "1-2,5-6,9"), ((), "")]
+)
+def test_numbers_are_written_as_they_are_read(numbers: tuple[int, ...], text: str) -> None:
+    assert written_page_numbers(numbers) == text
+    assert not numbers or parse_page_numbers(text, first=1, limit=20) == tuple(sorted(set(numbers)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def _pages(draw: st.DrawFn) -> PageText:
         rotation_degrees=draw(st.sampled_from([0, 90, 180, 270])),
         skew_degrees=draw(st.floats(-10, 10)),
         truncated=draw(st.none() | st.just("repetition")),
+        check_below=draw(st.none() | st.floats(0, 1)),
     )
 
 
@@ -56,8 +58,25 @@ def test_keys_stay_those_that_users_were_promised() -> None:
     stored = page_text_to_json(written("Total 9.00"))
     assert list(stored) == [
         *("width_px", "height_px", "rotation_degrees", "skew_degrees", "confidence", "truncated"),
-        *("markdown", "text", "lines", "blocks"),
+        *("check_below", "markdown", "text", "lines", "blocks"),
     ]
     assert stored["lines"] == [{"text": "Total 9.00", "box": [20, 20, 120, 44], "score": 0.9, "quad": None}]
     assert stored["blocks"] == [{"kind": "text", "rows": [[[0]]]}]
     assert stored["text"] == "Total 9.00"
+
+
+def test_pages_are_read_when_they_were_stored_before_there_were_check_marks() -> None:
+    stored = page_text_to_json(written("Total 9.00"))
+    del stored["check_below"]
+    assert page_text_from_json(stored).lines_to_check is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "check_below", "expected"),
+    [((0.5, 0.9, 0.97), 0.9, 1), ((0.99,), 0.9, 0), ((None, None), 0.9, None), ((0.2,), None, None), ((), 0.9, None)],
+)
+def test_lines_to_check_are_counted_only_where_there_are_scores(
+    scores: tuple[float | None, ...], check_below: float | None, expected: int | None
+) -> None:
+    lines = tuple(Line("a", (0, 0, 9, 9), score) for score in scores)
+    assert PageText(9, 9, lines, (), "a", check_below=check_below).lines_to_check == expected

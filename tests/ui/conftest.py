@@ -60,25 +60,31 @@ def sign_up(portal: RunningPortal, browser: Browser) -> Iterator[Callable[[str],
     """Signs a new tenant up, in a new browser context."""
     contexts: list[BrowserContext] = []
 
-    def register(tenant: str) -> Visitor:
+    def in_new_context(tenant: str) -> Visitor:
         context = browser.new_context(base_url=portal.url, viewport={"width": 1280, "height": 800})
         contexts.append(context)
-        visitor = Visitor(context.new_page(), f"{secrets.token_hex(4)}@{tenant.lower()}.example")
-        _watch(visitor, portal.url)
-        visitor.page.goto("/signup")
-        visitor.page.fill("#tenant_name", f"{tenant} {secrets.token_hex(4)}")
-        visitor.page.fill("#email", visitor.email)
-        visitor.page.fill("#password", "correct horse battery staple")
-        visitor.page.click("button[type=submit]")
-        visitor.page.wait_for_selector("#tenant-name", state="attached")
-        return visitor
+        return register(context, portal.url, tenant)
 
-    yield register
+    yield in_new_context
     for context in contexts:
         context.close()
 
 
-def _watch(visitor: Visitor, url: str) -> None:
+def register(context: BrowserContext, url: str, tenant: str) -> Visitor:
+    """A new tenant with its owner, signed in."""
+    visitor = Visitor(context.new_page(), f"{secrets.token_hex(4)}@{tenant.lower()}.example")
+    watch(visitor, url)
+    visitor.page.goto("/signup")
+    visitor.page.fill("#tenant_name", f"{tenant} {secrets.token_hex(4)}")
+    visitor.page.fill("#email", visitor.email)
+    visitor.page.fill("#password", "correct horse battery staple")
+    visitor.page.click("button[type=submit]")
+    visitor.page.wait_for_selector("#tenant-name", state="attached")
+    return visitor
+
+
+def watch(visitor: Visitor, url: str) -> None:
+    """Notes dialogs, script errors and requests to outside."""
     page = visitor.page
     page.on("dialog", lambda dialog: (visitor.alerts.append(dialog.message), dialog.dismiss()))
     page.on("pageerror", lambda error: visitor.faults.append(str(error)))

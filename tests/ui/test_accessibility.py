@@ -143,12 +143,12 @@ def _faults(page: Page, place: Place) -> list[str]:
         faults.append("scrolls sideways")
     if page.title() in ("", "Gradio"):
         faults.append("no title")
-    faults += [f"light: {finding}" for finding in _findings(page, ALL)]
+    faults += [f"light: {finding}" for finding in findings(page, ALL)]
     was = page.evaluate(BACKGROUND)
     _choose_dark(page)
     if page.evaluate(BACKGROUND) == was:
         faults.append("the theme did not change")
-    faults += [f"dark: {finding}" for finding in _findings(page, COLOURS)]
+    faults += [f"dark: {finding}" for finding in findings(page, COLOURS)]
     page.evaluate("localStorage.clear()")
     return [f"{place.path} {fault}" for fault in faults]
 
@@ -160,7 +160,8 @@ def _choose_dark(page: Page) -> None:
     assert page.get_by_role("button", name="Theme: dark").count() == 1
 
 
-def _findings(page: Page, options: dict[str, Any]) -> list[tuple[str, list[str]]]:
+def findings(page: Page, options: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """What axe finds grave: rule and elements."""
     if page.evaluate("'axe' in window"):  # it is large: put into the page once
         found = page.evaluate("options => axe.run(document, options)", options)["violations"]
     else:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 from PIL import Image
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import RunningPortal
 from tests.ui.conftest import ATTACK, Visitor, page_image
-from tests.ui.test_browser import _assert_fits_and_is_accessible as assert_fits_and_is_accessible
+from tests.ui.test_accessibility import ALL, findings
 
 SignUp = Callable[[str], Visitor]
 READ_MS = 40_000
@@ -23,6 +23,15 @@ PASSWORD = "correct horse battery staple"
 
 def _file(name: str, content: bytes) -> dict[str, object]:
     return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+
+
+def _assert_fits_and_is_accessible(page: Page) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+    assert page.locator("h1").count() == 1, page.url
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.wait_for_function("isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark")
+        assert not findings(page, ALL), (page.url, scheme)
 
 
 def _two_frames() -> bytes:
@@ -92,7 +101,7 @@ def test_jobs_are_found_selected_exported_and_deleted_in_bulk(sign_up: SignUp) -
     page.keyboard.press("Space")
     expect(page.locator("#bulk-count")).to_have_text("2 jobs selected")
     page.set_viewport_size({"width": 390, "height": 844})
-    assert_fits_and_is_accessible(page)
+    _assert_fits_and_is_accessible(page)
     page.set_viewport_size({"width": 1280, "height": 800})
     page.select_option("#bulk-format", "markdown")
     with page.expect_download() as download:

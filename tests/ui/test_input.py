@@ -76,8 +76,8 @@ def test_a_sample_is_read_with_a_click_and_counts_no_page(sign_up: SignUp, porta
     page.get_by_role("button", name="Letter French").click()
     expect(page.locator(".job-progress")).to_have_text("1 page read. A sample: it costs nothing.", timeout=READ_MS)
     expect(page.locator("p.off-screen[role=status]").last).to_have_text("1 page read. A sample: it costs nothing.")
-    expect(page.locator(".page-text")).to_contain_text("Chère Madame Lefèvre")
-    expect(page.locator(".page-text")).to_have_attribute("lang", "fr")
+    expect(page.locator("#page-text")).to_contain_text("Chère Madame Lefèvre")
+    expect(page.locator("#page-text")).to_have_attribute("lang", "fr")
     database = Database(f"sqlite:///{portal.data_dir / 'portal.db'}")
     with database.reading() as session:
         job_id = page.url.split("job=")[1]

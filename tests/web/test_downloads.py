@@ -6,6 +6,7 @@ import io
 import re
 import zipfile
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,6 +53,14 @@ class Desk:
     @property
     def page(self) -> str:
         return f"/files/jobs/{self.job_id}/pages/1.jpg"
+
+    @property
+    def small(self) -> str:
+        return f"/files/jobs/{self.job_id}/pages/1.small.jpg"
+
+    @property
+    def reading(self) -> str:
+        return f"/files/jobs/{self.job_id}/pages/1.json"
 
 
 @pytest.fixture
@@ -142,7 +151,7 @@ def test_result_is_saved_when_a_member_of_the_tenant_asks(desk: Desk, who: str, 
 
 def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
     charlie = desk.client("charlie")
-    for path in (desk.result, desk.page, f"/files/export?job={desk.job_id}"):
+    for path in (desk.result, desk.page, desk.small, desk.reading, f"/files/export?job={desk.job_id}"):
         theirs, never = charlie.get(path), charlie.get(path.replace(desk.job_id, "job_never"))
         assert (theirs.status_code, theirs.json()["code"]) == (404, "not_found")
         assert theirs.json() | {"request_id": ""} == never.json() | {"request_id": ""}
@@ -151,7 +160,7 @@ def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
 
 def test_stranger_must_sign_in(desk: Desk) -> None:
     stranger = desk.client(None)
-    for path in (desk.result, desk.page, f"/files/export?job={desk.job_id}"):
+    for path in (desk.result, desk.page, desk.small, desk.reading, f"/files/export?job={desk.job_id}"):
         answer = stranger.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
         link = stranger.get(path, headers=HTML)
@@ -203,12 +212,55 @@ def test_zip_is_refused_when_the_request_makes_no_sense(desk: Desk, query: str) 
     assert desk.client("alice").get(f"/files/export{query}").status_code == 422
 
 
-@pytest.mark.parametrize("path", ["pages/2.jpg", "pages/0.jpg", "pages/-1.jpg", "pages/99999999999999999999.jpg"])
+def test_page_is_given_as_data_and_kept_when_it_has_not_changed(desk: Desk) -> None:
+    bob = desk.client("bob")
+    first = bob.get(desk.reading)
+    assert (first.status_code, first.headers["content-type"]) == (200, "application/json")
+    assert first.headers["cache-control"] == "private, no-cache"
+    assert first.headers["x-content-type-options"] == "nosniff"
+    shown = first.json()
+    assert shown["file_name"] == 'Rechnung "März" 2024.pdf'
+    assert (shown["state"], shown["is_blank"], shown["error"]) == ("succeeded", False, None)
+    assert (shown["has_image"], shown["lines_to_check"]) == (True, None)
+    assert shown["page_text"]["lines"][0]["text"] == "Größe 42"
+    assert shown["block_markdown"] == ["Größe 42"]
+    again = bob.get(desk.reading, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    with desk.database.transaction() as session:
+        session.query(Page).update(
+            {"state": "failed", "error_code": "x", "result": None, "error_message": "No.", "error_remedy": "Retry."}
+        )
+    changed = bob.get(desk.reading, headers={"If-None-Match": first.headers["etag"]})
+    assert changed.status_code == 200
+    assert (changed.json()["page_text"], changed.json()["error"]["remedy"]) == (None, "Retry.")
+
+
+def test_thumbnail_is_small_and_in_proportion(desk: Desk) -> None:
+    Image.new("RGB", (1600, 2400), "white").save(desk.image, "JPEG")
+    answer = desk.client("alice").get(desk.small)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/jpeg")
+    assert Image.open(BytesIO(answer.content)).size == (160, 240)
+    again = desk.client("alice").get(desk.small, headers={"If-None-Match": answer.headers["etag"]})
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pages/2.json",
+        "pages/0.small.jpg",
+        "pages/99999999999999999999.json",
+        "pages/2.jpg",
+        "pages/0.jpg",
+        "pages/-1.jpg",
+        "pages/99999999999999999999.jpg",
+    ],
+)
 def test_nothing_is_found_when_the_page_is_not_in_the_job(desk: Desk, path: str) -> None:
     assert desk.client("alice").get(f"/files/jobs/{desk.job_id}/{path}").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["result?format=exe", "pages/x.jpg"])
+@pytest.mark.parametrize("path", ["result?format=exe", "pages/x.jpg", "pages/x.json", "pages/1.5.small.jpg"])
 def test_request_is_refused_when_it_makes_no_sense(desk: Desk, path: str) -> None:
     assert desk.client("alice").get(f"/files/jobs/{desk.job_id}/{path}").status_code == 422
 

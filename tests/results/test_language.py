@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from portal.ui.language import language_of
+from portal.results.language import language_of
 
 
 @pytest.mark.parametrize(

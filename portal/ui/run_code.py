@@ -1,0 +1,119 @@
+"""Code that repeats a run: the same files, task and options through the API, and the text of this job. Pure.
+
+File names, fields and languages come from outside, so each is quoted for the language that it stands in.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+
+from portal.domain import Task
+from portal.jobs.page_numbers import written_page_numbers
+from portal.jobs.queries import JobView
+
+KEY_PLACEHOLDER = "your-api-key"
+
+
+def for_job(job: JobView, base_url: str) -> dict[str, str]:
+    """curl, python and javascript for the job; the key is a placeholder."""
+    names = [document.file_name for document in job.documents]
+    form = _form(job)
+    return {
+        "curl": _curl(base_url, job.id, names, form),
+        "python": _python(base_url, names, form),
+        "javascript": _javascript(base_url, names, form),
+    }
+
+
+def _form(job: JobView) -> dict[str, str]:
+    """The plain parts of the form, as POST /v1/jobs takes them."""
+    options = {"engine": job.engine}
+    pages = _chosen_pages(job)
+    if pages:
+        options["pages"] = pages
+    if job.prompt.language:
+        options["language"] = job.prompt.language
+    form = {"task": str(job.prompt.task)}
+    if job.prompt.task is Task.FIELDS:
+        form["fields"] = json.dumps(job.prompt.fields, ensure_ascii=False)
+    return form | {"options": json.dumps(options, ensure_ascii=False)}
+
+
+def _chosen_pages(job: JobView) -> str:
+    """The page choice, '' for all pages. One choice counts for all files of a job."""
+    counts = {document.id: document.page_count for document in job.documents}
+    chosen: dict[str, list[int]] = {}
+    for page in job.pages:
+        chosen.setdefault(page.document_id, []).append(page.number)
+    is_all = all(len(numbers) == counts.get(id, len(numbers)) for id, numbers in chosen.items())
+    return "" if is_all else written_page_numbers(number for numbers in chosen.values() for number in numbers)
+
+
+def _curl(base_url: str, job_id: str, names: Sequence[str], form: dict[str, str]) -> str:
+    parts = [f"-F {shlex.quote(f'files=@{_curl_name(name)}')}" for name in names]
+    # --form-string: in -F a value's ';' and a leading '@' or '<' have a meaning.
+    parts += [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in form.items()]
+    lines = [f'curl -sS {shlex.quote(f"{base_url}/v1/jobs?wait=60")} -H "Authorization: Bearer $KEY"', *parts]
+    result = shlex.quote(f"{base_url}/v1/jobs/{job_id}/result?format=markdown")
+    return (
+        f"KEY={KEY_PLACEHOLDER}\n\n# Run it again\n"
+        + " \\\n  ".join(lines)
+        + f'\n\n# Fetch the text of this run\ncurl -sS {result} -H "Authorization: Bearer $KEY"'
+    )
+
+
+def _curl_name(name: str) -> str:
+    """A file name inside -F: in double quotes, where only a double quote and a backslash are special."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _python(base_url: str, names: Sequence[str], form: dict[str, str]) -> str:
+    files = "\n".join(f'    ("files", open({_literal(name)}, "rb")),' for name in names)
+    parts = "\n".join(f"    {_literal(name)}: {_literal(value)}," for name, value in form.items())
+    return f"""import httpx
+
+portal = httpx.Client(
+    base_url={_literal(base_url)},
+    headers={{"Authorization": "Bearer {KEY_PLACEHOLDER}"}},
+    timeout=90,
+)
+files = [
+{files}
+]
+form = {{
+{parts}
+}}
+job = portal.post("/v1/jobs", params={{"wait": 60}}, files=files, data=form).raise_for_status().json()
+while job["state"] in ("queued", "running"):
+    job = portal.get(f"/v1/jobs/{{job['id']}}", params={{"wait": 60}}).raise_for_status().json()
+result = portal.get(f"/v1/jobs/{{job['id']}}/result", params={{"format": "markdown"}})
+print(result.raise_for_status().text)"""
+
+
+def _javascript(base_url: str, names: Sequence[str], form: dict[str, str]) -> str:
+    files = "\n".join(f'form.append("files", await openAsBlob({_literal(name)}), {_literal(name)});' for name in names)
+    parts = "\n".join(f"form.append({_literal(name)}, {_literal(value)});" for name, value in form.items())
+    return f"""import {{ openAsBlob }} from "node:fs"; // Node.js 20 or newer, as a module (.mjs)
+
+const portal = async (path, options = {{}}) => {{
+  const headers = {{ Authorization: "Bearer {KEY_PLACEHOLDER}" }};
+  const answer = await fetch({_literal(base_url)} + path, {{ ...options, headers }});
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer;
+}};
+const form = new FormData();
+{files}
+{parts}
+let job = await (await portal("/v1/jobs?wait=60", {{ method: "POST", body: form }})).json();
+while (["queued", "running"].includes(job.state)) {{
+  job = await (await portal(`/v1/jobs/${{job.id}}?wait=60`)).json();
+}}
+console.log(await (await portal(`/v1/jobs/${{job.id}}/result?format=markdown`)).text());"""
+
+
+def _literal(text: str) -> str:
+    """A string literal that Python and JavaScript read alike; quotes, backslashes and control characters escaped."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,44 @@
+"""One page as the browser's viewer is given it: JSON data, which the viewer draws as text and shapes, never as HTML.
+
+Keys: position, number, file_name, state, is_blank, error {message, remedy} or null, has_image, lines_to_check (null
+where there is no score), page_text (results.serial) or null, language (of its text, null where that is not clear),
+block_markdown (one for each block of page_text).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from portal.domain import PageText
+from portal.engine.markdown import to_markdown
+from portal.jobs.queries import PageError, PageReading
+from portal.results.language import language_of
+from portal.results.serial import page_text_to_json
+
+
+def page_reading_json(reading: PageReading) -> bytes:
+    """The page as JSON in UTF-8; characters that UTF-8 has not become '?'."""
+    page = reading.page
+    shown = {
+        "position": page.position,
+        "number": page.number,
+        "file_name": page.file_name,
+        "state": page.state.value,
+        "is_blank": page.is_blank,
+        "error": _error(page.error),
+        "has_image": reading.has_image,
+        "lines_to_check": None if reading.text is None else reading.text.lines_to_check,
+        "page_text": None if reading.text is None else page_text_to_json(reading.text),
+        "language": None if reading.text is None else language_of(reading.text.text),
+        "block_markdown": [] if reading.text is None else _block_markdown(reading.text),
+    }
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
+
+
+def _error(error: PageError | None) -> dict[str, Any] | None:
+    return None if error is None else {"message": error.message, "remedy": error.remedy}
+
+
+def _block_markdown(text: PageText) -> list[str]:
+    return [to_markdown(text.lines, [block]) for block in text.blocks]
