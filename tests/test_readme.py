@@ -53,3 +53,8 @@ def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> Non
         job = job or json.loads(done.stdout)["id"]
     assert json.loads(answers[0])["state"] == "succeeded"
     assert len(answers[1].split()) > 5
+
+
+def test_no_placeholder_is_left() -> None:
+    prose = re.sub(r"```.*?```|`[^`]*`", "", README, flags=re.DOTALL)
+    assert re.findall(r"\b(?:TODO|TBD|FIXME|FIGURES|XXX)\b", prose) == []
