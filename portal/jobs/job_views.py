@@ -124,7 +124,7 @@ class JobView:
 
     @property
     def is_final(self) -> bool:
-        """True when nothing of the job will change any more."""
+        """True when none of its pages waits or is read: nothing changes any more, unless failed pages are retried."""
         return self.state.is_final
 
     @property

@@ -223,7 +223,7 @@ def test_page_is_given_as_data_and_kept_when_it_has_not_changed(desk: Desk) -> N
     assert (shown["state"], shown["is_blank"], shown["error"]) == ("succeeded", False, None)
     assert (shown["has_image"], shown["lines_to_check"]) == (True, None)
     assert shown["page_text"]["lines"][0]["text"] == "Größe 42"
-    assert shown["block_markdown"] == ["Größe 42"]
+    assert (shown["language"], shown["block_markdown"]) == (None, ["Größe 42"])
     again = bob.get(desk.reading, headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     with desk.database.transaction() as session:
