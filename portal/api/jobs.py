@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
 from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import AfterValidator
 from starlette.concurrency import run_in_threadpool
 
 from portal.api import contract
@@ -21,6 +22,7 @@ from portal.domain import Principal
 from portal.errors import Unavailable
 from portal.http.downloads import result_download
 from portal.http.given import PortalServices
+from portal.http.ids import JobId, possible_id
 from portal.jobs import endings, queries
 from portal.jobs.queries import JobView
 from portal.jobs.submission import submit
@@ -29,10 +31,10 @@ from portal.services import Services
 
 MAX_WAIT_SECONDS = 60
 _MAX_LIST = 100
+_MAX_POSITION = 2**31 - 1  # what the column holds
 
 routes = APIRouter(prefix="/v1/jobs", tags=["Jobs"], route_class=ProblemRoute)
 
-JobId = Annotated[str, Path(max_length=40, description="The `id` of the job", examples=["job_5f0c6e…"])]
 Wait = Annotated[
     float,
     Query(
@@ -70,14 +72,14 @@ async def create_job(
     return job_body(job)
 
 
-@routes.get("", summary="List jobs", responses=contract.reading("invalid_request"))
+@routes.get("", summary="List jobs", responses=contract.reading("not_found", "invalid_request"))
 def list_jobs(
     services: PortalServices,
     principal: Reader,
     limit: Annotated[int, Query(ge=1, le=_MAX_LIST, description="Jobs in one answer")] = 50,
     before: Annotated[
-        str | None,
-        Query(max_length=60, description="List what is older: `next_before` of the last answer, or a job's id"),
+        Annotated[str, AfterValidator(possible_id)] | None,
+        Query(description="List what is older: `next_before` of the last answer, or a job's id"),
     ] = None,
 ) -> JobList:
     """Your tenant's jobs, newest first, without their pages."""
@@ -131,7 +133,7 @@ def fetch_page_image(
     services: PortalServices,
     principal: Reader,
     job_id: JobId,
-    position: Annotated[int, Path(ge=1, description="The page's `position` in the job")],
+    position: Annotated[int, Path(ge=1, le=_MAX_POSITION, description="The page's `position` in the job")],
 ) -> FileResponse:
     """The page upright, as a JPEG: what the boxes of the JSON result are drawn on."""
     path = queries.page_view_path(services.jobs, principal.tenant_id, job_id, position)

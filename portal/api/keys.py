@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Response, status
+from fastapi import APIRouter, Depends, Response, status
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -33,6 +33,7 @@ from portal.api.schemas import (
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden
 from portal.http.given import PortalServices
+from portal.http.ids import KeyId
 from portal.services import Services
 from portal.settings import IntakeSettings
 
@@ -126,7 +127,7 @@ def create_key(services: PortalServices, principal: KeyManager, order: KeyOrder,
 async def revoke_key(
     services: PortalServices,
     principal: AnyKey,
-    key_id: Annotated[str, Path(max_length=40, description="The `id` of the key")],
+    key_id: KeyId,
 ) -> KeyBody:
     """Ends a key at once and for good. Any key may revoke itself; others only who may make keys."""
     if key_id != principal.api_key_id:

@@ -20,7 +20,15 @@ from portal.db import lock_across_processes
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Busy, Forbidden, InvalidRequest, TooManyInFlight, Unauthenticated, Unavailable
+from portal.errors import (
+    Busy,
+    Forbidden,
+    InvalidRequest,
+    PageOutOfRange,
+    TooManyInFlight,
+    Unauthenticated,
+    Unavailable,
+)
 from portal.jobs import pace
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
@@ -97,13 +105,11 @@ def _chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, 
     count = file.inspection.page_count
     if wanted is None:
         return tuple(range(1, count + 1))
-    beyond = [number for number in wanted if not 1 <= number <= count]
-    if beyond or not wanted:
-        raise InvalidRequest(
-            f"{file.file_name} has pages 1 to {count}; page {beyond[0] if beyond else 'list'} cannot be read.",
-            code="page_out_of_range",
-            remedy=f"Choose pages between 1 and {count}, or leave the choice out to read all.",
-        )
+    if not wanted:
+        raise InvalidRequest("The choice of pages names no page.", code="page_out_of_range")
+    beyond = next((number for number in wanted if not 1 <= number <= count), None)
+    if beyond is not None:
+        raise PageOutOfRange(file.file_name, page=beyond, page_count=count)
     return tuple(sorted(set(wanted)))
 
 

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from portal.errors import NotFound, PortalError
 from portal.http.downloads import NOTHING_RUNS, result_download
 from portal.http.given import PortalServices, giving
+from portal.http.ids import JobId
 from portal.http.problems import log_refusal, problem
 from portal.jobs import queries
 from portal.results.export import ExportFormat
@@ -58,7 +59,7 @@ def router(services: Services) -> APIRouter:
 
 
 def _result(
-    job_id: str, browser: MemberBrowser, services: PortalServices, format: ExportFormat = ExportFormat.TXT
+    job_id: JobId, browser: MemberBrowser, services: PortalServices, format: ExportFormat = ExportFormat.TXT
 ) -> Response:
     tenant_id = browser.signed_in.principal.tenant_id
     found = queries.export_job(services.jobs, tenant_id, job_id, format, partial=True)
@@ -66,7 +67,7 @@ def _result(
 
 
 def _page_image(
-    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+    job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
     if not 1 <= position <= _MAX_POSITION:
         raise NotFound("There is no such page in this job.")
