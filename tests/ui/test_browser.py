@@ -152,7 +152,7 @@ def test_pages_already_read_stay_when_a_job_is_cancelled(sign_up: SignUp, tmp_pa
     expect(page.locator("figcaption")).to_have_text("page-30.png, page 1")
     expect(page.locator("#text-pane")).to_contain_text("not charged")
     alice.open("/history")
-    expect(page.locator(".entry")).to_contain_text(re.compile(r"Cancelled.*\b[12]?\d of 30 pages", re.DOTALL))
+    expect(page.locator(".entry")).to_contain_text(re.compile(r"Cancelled\D*[12]?\d of 30 pages"))
 
 
 def test_the_file_is_named_with_a_remedy_when_it_is_refused(sign_up: SignUp) -> None:
