@@ -73,6 +73,32 @@ class InvalidRequest(PortalError):
     code = "invalid_request"
 
 
+class PageOutOfRange(InvalidRequest):
+    """A page selection names a page that the document lacks. `page` counts from 1, the words from `first`."""
+
+    code = "page_out_of_range"
+
+    def __init__(self, file_name: str, *, page: int, page_count: int, first: int = 1) -> None:
+        shift = first - 1
+        lowest, highest = 1 + shift, page_count + shift
+        super().__init__(
+            f"{file_name} has pages {lowest} to {highest}; page {page + shift} cannot be read.",
+            remedy=f"Choose pages between {lowest} and {highest}, or leave the choice out to read all.",
+        )
+        self.file_name, self.page, self.page_count, self.first = file_name, page, page_count, first
+
+    def counted_from(self, first: int) -> PageOutOfRange:
+        """The same refusal in the words of a caller who counts pages from `first` (0 or 1)."""
+        return PageOutOfRange(self.file_name, page=self.page, page_count=self.page_count, first=first)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_page_out_of_range, (self.file_name, self.page, self.page_count, self.first)
+
+
+def _rebuild_page_out_of_range(file_name: str, page: int, page_count: int, first: int) -> PageOutOfRange:
+    return PageOutOfRange(file_name, page=page, page_count=page_count, first=first)
+
+
 class Unauthenticated(PortalError):
     """No proven caller."""
 

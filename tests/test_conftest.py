@@ -29,7 +29,7 @@ def test_other(): pass
 def test_tests_of_shared_scans_are_left_out_when_there_are_none(tmp_path: Path, has_scans: bool, counted: str) -> None:
     clone = tmp_path / "clone"
     (clone / "tests").mkdir(parents=True)
-    for name in ("__init__.py", "conftest.py", "running_portal.py"):
+    for name in ("__init__.py", "chromium.py", "conftest.py", "running_portal.py"):
         shutil.copy(ROOT / "tests" / name, clone / "tests")
     for name in ("portal", "models", "pyproject.toml"):
         (clone / name).symlink_to(ROOT / name)

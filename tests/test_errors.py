@@ -15,6 +15,7 @@ def test_error_is_the_same_when_it_crosses_a_process() -> None:
         errors.Busy("full", retry_after_seconds=7),
         errors.DocumentRefused("bad", code="file_empty", remedy="send bytes"),
         errors.EngineError("late", is_permanent=True, code="engine_timeout"),
+        errors.PageOutOfRange("a.png", page=6, page_count=1, first=0),
         errors.StillRunning("wait", job_id="job_1", retry_after_seconds=3),
     ):
         again = pickle.loads(pickle.dumps(error))
@@ -28,3 +29,10 @@ def test_every_error_has_code_and_remedy(kind: type) -> None:
     if issubclass(kind, errors.PortalError):
         assert kind.code
         assert kind.remedy
+
+
+@pytest.mark.parametrize(("first", "lowest", "highest", "page"), [(1, 1, 3, 6), (0, 0, 2, 5)])
+def test_page_range_is_said_as_the_caller_counts(first: int, lowest: int, highest: int, page: int) -> None:
+    refusal = errors.PageOutOfRange("a.pdf", page=6, page_count=3).counted_from(first)
+    assert refusal.message == f"a.pdf has pages {lowest} to {highest}; page {page} cannot be read."
+    assert refusal.remedy.startswith(f"Choose pages between {lowest} and {highest},")

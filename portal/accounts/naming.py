@@ -14,6 +14,13 @@ MAX_NAME_LENGTH = 100
 _MIN_TENANT_NAME_LENGTH = 2
 _MAX_ADDRESS_LENGTH = 64
 
+_LOOK_ALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK"})
+_WORD = re.compile(r"[^\s\-‐–—_/&+.,:;()]+")
+# Letters that a reader takes for those of 'admin', from Unicode's confusables (UTS 39), casefolded.
+_LIKE_ADMIN = str.maketrans(
+    {**dict.fromkeys("аαɑ", "a"), "ԁ": "d", "м": "m", **dict.fromkeys("іιı1lӏ", "i"), **dict.fromkeys("пηո", "n")}
+)
+
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
 _EMAIL = re.compile(rf"[^\s@<>\"(),:;\[\]\\]{{1,64}}@(?:localhost|{_LABEL}(?:\.{_LABEL})+)")
 
@@ -43,10 +50,11 @@ def checked_email(email: str) -> str:
 def checked_tenant_name(name: str) -> str:
     """The tenant name in NFKC with single spaces. Raises InvalidRequest (tenant_name_…).
 
-    `admin` in any case is refused: that tenant is made by the portal alone.
+    `admin`, in any case or in letters that look like it, is refused: that tenant is made by the portal alone. So is
+    a word that mixes Latin with Cyrillic or Greek letters: it would pass for another tenant's name.
     """
     normalised = " ".join(unicodedata.normalize("NFKC", name).split())
-    if normalised.casefold() == ADMIN_TENANT:
+    if _looks_like_admin(normalised):
         raise InvalidRequest(
             "This tenant name is reserved.",
             code="tenant_name_reserved",
@@ -58,7 +66,24 @@ def checked_tenant_name(name: str) -> str:
             code="tenant_name_invalid",
             remedy="Choose the name of your team or company.",
         )
+    if any(len(_scripts(word)) > 1 for word in _WORD.findall(normalised)):
+        raise InvalidRequest(
+            "A word of the tenant name mixes alphabets whose letters look alike.",
+            code="tenant_name_invalid",
+            remedy="Write each word in one alphabet: Latin, Cyrillic or Greek.",
+        )
     return normalised
+
+
+def _looks_like_admin(name: str) -> bool:
+    bare = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(c))
+    return bare.translate(_LIKE_ADMIN) == ADMIN_TENANT
+
+
+def _scripts(word: str) -> frozenset[str]:
+    """Which of the alphabets with look-alike letters a word has letters of."""
+    letters = (unicodedata.name(character, "").partition(" ")[0] for character in word if character.isalpha())
+    return _LOOK_ALIKE_SCRIPTS.intersection(letters)
 
 
 def stored_address(address: str | None) -> str | None:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
@@ -28,7 +30,7 @@ def router(services: Services) -> APIRouter:
     """All routes of the API for one running portal. Build the app with `openapi_url=None`: /docs is ours.
 
     Whatever else is asked of these paths or begins with /v1/ is answered 404 or 405 here, so that no app mounted
-    at "/" sees it.
+    at "/" sees it; a slash too many at the end is answered with a 308.
     """
     remove_stale_folders(services.settings.store.data_dir)
 
@@ -56,7 +58,9 @@ def _add_reference(api: APIRouter, services: Services) -> None:
     async def show_reference() -> HTMLResponse:
         return HTMLResponse(page)
 
-    async def refuse(request: Request) -> None:
+    async def refuse(request: Request) -> Response:
+        if _is_route_with_slash(request, routes):
+            return RedirectResponse(_without_slash(request), status_code=308)  # keeps method and body
         raise _no_such_route(request, routes)
 
     rest = APIRouter(route_class=ProblemRoute, include_in_schema=False)
@@ -66,6 +70,17 @@ def _add_reference(api: APIRouter, services: Services) -> None:
     for path in ("/v1", "/v1/{rest:path}", "/livez", "/readyz", "/openapi.json", "/docs"):
         rest.add_api_route(path, refuse, methods=_ALL_METHODS)
     api.include_router(rest)
+
+
+def _is_route_with_slash(request: Request, routes: list[BaseRoute]) -> bool:
+    path = request.scope["path"]
+    bare = {**request.scope, "path": path.removesuffix("/")}
+    return path.endswith("/") and any(route.matches(bare)[0] is not Match.NONE for route in routes)
+
+
+def _without_slash(request: Request) -> str:
+    path = quote(request.url.path.removesuffix("/"), safe="/%:@")
+    return f"{path}?{request.url.query}" if request.url.query else path
 
 
 def _no_such_route(request: Request, routes: list[BaseRoute]) -> HTTPException:

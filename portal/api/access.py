@@ -16,6 +16,7 @@ from portal.domain import Principal, Scope
 from portal.errors import Forbidden, Unauthenticated
 from portal.http.given import PortalServices
 
+_OTHER_KEY_HEADERS = ("X-API-Key", "Api-Key")
 _bearer = HTTPBearer(
     auto_error=False,
     scheme_name="API key",
@@ -30,11 +31,24 @@ def authenticated(
 ) -> Principal:
     """The key's principal. Raises Unauthenticated for no key, an unknown, an expired or a revoked one."""
     if credentials is None:
-        raise Unauthenticated(
-            "No API key was sent.", remedy="Send a key of the Keys page as 'Authorization: Bearer ocr_…'."
-        )
+        raise _no_key(request)
     address = request.client.host if request.client else None
     return api_keys.authenticate(services.database, services.peppers, credentials.credentials, address=address)
+
+
+def _no_key(request: Request) -> Unauthenticated:
+    """Says where the key must stand, and what was found instead; nothing of its value is repeated."""
+    scheme = request.headers.get("Authorization", "").partition(" ")[0].lower()
+    elsewhere = next((name for name in _OTHER_KEY_HEADERS if name in request.headers), None)
+    if scheme == "basic":
+        message = "The key was sent as 'Authorization: Basic'."
+    elif scheme and scheme != "bearer":
+        message = "The header Authorization does not begin with 'Bearer'."
+    elif elsewhere:
+        message = f"The header {elsewhere} is not looked at."
+    else:
+        message = "No API key was sent."
+    return Unauthenticated(message, remedy="Send a key of the Keys page as 'Authorization: Bearer ocr_…'.")
 
 
 AnyKey = Annotated[Principal, Depends(authenticated)]

@@ -5,6 +5,7 @@ The page is plain HTML made from the OpenAPI document; it needs no script and as
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ _ENVIRONMENT = Environment(
 )
 _METHODS = ("get", "post", "put", "patch", "delete")
 _MAX_DEPTH = 3
+_BOUNDS = (
+    ("exclusiveMinimum", "more than {}"),
+    ("minimum", "at least {}"),
+    ("maximum", "at most {}"),
+    ("maxLength", "at most {} characters"),
+    ("maxItems", "at most {} items"),
+)
 _WRAP = re.compile(r"(?<!\n)\n(?![\n-])")
 
 
@@ -109,9 +117,7 @@ def _operation(path: str, method: str, raw: dict[str, Any], schemas: dict[str, A
 
 
 def _parameter(raw: dict[str, Any], schemas: dict[str, Any]) -> Row:
-    kind = _kind(raw["schema"], schemas)
-    if "default" in raw["schema"] and raw["schema"]["default"] is not None:
-        kind += f", default {raw['schema']['default']}"
+    kind = _described_kind(raw["schema"], schemas)
     name = f"{raw['name']} ({raw['in']})"
     return Row(name, kind, raw.get("required", False), _prose(raw.get("description", "")))
 
@@ -142,7 +148,7 @@ def _rows(schema: dict[str, Any], schemas: dict[str, Any], prefix: str = "", dep
     for name, inner in schema.get("properties", {}).items():
         full = f"{prefix}.{name}" if prefix else name
         description = inner.get("description") or _resolved(inner, schemas).get("description", "")
-        yield Row(full, _kind(inner, schemas), name in schema.get("required", ()), _prose(description))
+        yield Row(full, _described_kind(inner, schemas), name in schema.get("required", ()), _prose(description))
         if depth < _MAX_DEPTH:
             yield from _rows(inner, schemas, full, depth + 1)
 
@@ -150,6 +156,8 @@ def _rows(schema: dict[str, Any], schemas: dict[str, Any], prefix: str = "", dep
 def _unwrapped(schema: dict[str, Any], schemas: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The object inside references, `or null` and lists, and whether a list was among them."""
     schema = _resolved(schema, schemas)
+    if "contentSchema" in schema:  # JSON inside a text, as in the part `options` of a form
+        return _resolved(schema["contentSchema"], schemas), False
     if "items" in schema:
         return _resolved(schema["items"], schemas), True
     return schema, False
@@ -162,6 +170,25 @@ def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]
     if "$ref" in schema:
         return _resolved(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     return schema
+
+
+def _described_kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """The kind with its bounds and its default."""
+    words = [_kind(schema, schemas), *_bounds(schema)]
+    for choice in schema.get("anyOf", ()):
+        words += _bounds(choice)
+    if isinstance(schema.get("default"), str | int | float):
+        words.append(f"default {json.dumps(schema['default']).strip(chr(34))}")
+    elif isinstance(schema.get("default"), list):
+        words.append(f"default {', '.join(map(str, schema['default']))}")
+    return ", ".join(dict.fromkeys(words))
+
+
+def _bounds(schema: dict[str, Any]) -> Iterator[str]:
+    """What a value may be, in words: of the keywords that the API's own schemas use."""
+    for keyword, words in _BOUNDS:
+        if keyword in schema:
+            yield words.format(schema[keyword])
 
 
 def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:

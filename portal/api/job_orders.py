@@ -6,18 +6,28 @@ import json
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from portal.api.problems import first_invalid, invalid_parameter
 from portal.domain import Task, TaskPrompt
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
-from portal.jobs.page_numbers import parse_page_numbers
+from portal.jobs.page_numbers import MAX_TEXT_LENGTH, parse_page_numbers
 from portal.jobs.submission import Order
 
 TEXT_NAMES = frozenset({"task", "fields", "options"})
 
-_FieldName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+def _printable(text: str) -> str:
+    """What is stored must be storable: Postgres takes no NUL, and a half of a surrogate pair is no text."""
+    if not text.isprintable():
+        raise ValueError("has characters that cannot be shown")
+    return text
+
+
+_FieldName = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100), AfterValidator(_printable)
+]
 _FIELD_NAMES = TypeAdapter(Annotated[list[_FieldName], Field(max_length=100)])
 
 
@@ -30,9 +40,17 @@ class JobOptions(BaseModel):
         DEFAULT
     )
     pages: Annotated[
-        str | None, Field(max_length=1000, description="Pages of each file, from 1: '1-3,7'; all when left out")
+        str | None,
+        Field(
+            max_length=MAX_TEXT_LENGTH,
+            description="Pages of each file, a text, counted from 1: '1-3,7'; all when left out. "
+            "(POST /v1/ocr counts from 0.)",
+        ),
     ] = None
-    language: Annotated[str | None, Field(max_length=40, description="Target language of the task 'translate'")] = None
+    language: Annotated[
+        Annotated[str, AfterValidator(_printable)] | None,
+        Field(max_length=40, description="Target language of the task 'translate'"),
+    ] = None
 
 
 def order_from(texts: Mapping[str, str], *, max_pages: int) -> Order:

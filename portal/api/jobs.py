@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from portal.api import contract
@@ -22,6 +22,7 @@ from portal.domain import Principal
 from portal.errors import Unavailable
 from portal.http.downloads import result_download
 from portal.http.given import PortalServices
+from portal.http.ids import JobId, possible_id
 from portal.jobs import endings, history, queries
 from portal.jobs.queries import JobView
 from portal.jobs.retry import MAX_POSITIONS, retry
@@ -32,11 +33,11 @@ from portal.services import Services
 
 MAX_WAIT_SECONDS = 60
 _MAX_LIST = 100
+_MAX_POSITION = 2**31 - 1  # what the column holds
 
 routes = APIRouter(prefix="/v1/jobs", tags=["Jobs"], route_class=ProblemRoute)
 
-JobId = Annotated[str, Path(max_length=40, description="The `id` of the job", examples=["job_5f0c6e…"])]
-RetriedPosition = Annotated[int, Field(ge=1, le=2**31 - 1)]
+RetriedPosition = Annotated[int, Field(ge=1, le=_MAX_POSITION)]
 Wait = Annotated[
     float,
     Query(
@@ -88,14 +89,14 @@ async def create_job(
     return job_body(job)
 
 
-@routes.get("", summary="List jobs", responses=contract.reading("invalid_request"))
+@routes.get("", summary="List jobs", responses=contract.reading("not_found", "invalid_request"))
 def list_jobs(
     services: PortalServices,
     principal: Reader,
     limit: Annotated[int, Query(ge=1, le=_MAX_LIST, description="Jobs in one answer")] = 50,
     before: Annotated[
-        str | None,
-        Query(max_length=60, description="List what is older: `next_before` of the last answer, or a job's id"),
+        Annotated[str, AfterValidator(possible_id)] | None,
+        Query(description="List what is older: `next_before` of the last answer, or a job's id"),
     ] = None,
     q: Annotated[
         str,
@@ -157,7 +158,7 @@ def fetch_page_image(
     services: PortalServices,
     principal: Reader,
     job_id: JobId,
-    position: Annotated[int, Path(ge=1, description="The page's `position` in the job")],
+    position: Annotated[int, Path(ge=1, le=_MAX_POSITION, description="The page's `position` in the job")],
 ) -> FileResponse:
     """The page upright, as a JPEG: what the boxes of the JSON result are drawn on."""
     path = queries.page_view_path(services.jobs, principal.tenant_id, job_id, position)

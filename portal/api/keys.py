@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Response, status
+from fastapi import APIRouter, Depends, Response, status
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -34,6 +34,7 @@ from portal.api.schemas import (
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden
 from portal.http.given import PortalServices
+from portal.http.ids import KeyId
 from portal.services import Services
 from portal.settings import IntakeSettings
 
@@ -80,7 +81,6 @@ async def _managing(principal: AnyKey) -> Principal:
     return principal
 
 
-KeyId = Annotated[str, Path(max_length=40, description="The `id` of the key")]
 KeyManager = Annotated[Principal, Depends(_managing)]
 
 

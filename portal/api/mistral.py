@@ -15,9 +15,10 @@ from portal.domain import Block, Box, PageText
 from portal.engine.markdown import to_markdown
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
-from portal.jobs.page_numbers import check_page_numbers, parse_page_numbers
+from portal.jobs.page_numbers import MAX_TEXT_LENGTH, check_page_numbers, parse_page_numbers
 
 NOMINAL_DPI = 200
+FIRST_PAGE = 0
 _FOREIGN_MODEL = "mistral-ocr-"
 
 Granularity = Literal["page", "block", "word"]
@@ -63,8 +64,12 @@ class OcrRequest(_Request):
         default=None, max_length=100, description="'default', or an id or a checkpoint of /v1/models"
     )
     document: Annotated[DocumentUrl | ImageUrl | FileReference, Field(discriminator="type")]
-    pages: Annotated[list[int], Field(max_length=10_000)] | str | None = Field(
-        default=None, description="Pages counted from 0: [0, 2] or '0-2,5'; all when left out"
+    pages: Annotated[list[int], Field(max_length=10_000)] | Annotated[str, Field(max_length=MAX_TEXT_LENGTH)] | None = (
+        Field(
+            default=None,
+            description="Pages, a list or a text, counted from 0 as Mistral does: [0, 2] or '0-2,5'; all when left out "
+            "(POST /v1/jobs counts from 1)",
+        )
     )
     include_image_base64: bool | None = Field(default=None, description="Accepted; no images are cut out of pages")
     image_limit: int | None = Field(default=None, description="Accepted; no images are cut out of pages")
@@ -188,8 +193,8 @@ def page_numbers(pages: list[int] | str | None, *, max_pages: int) -> tuple[int,
         return None
     try:
         if isinstance(pages, str):
-            return parse_page_numbers(pages, first=0, limit=max_pages)
-        return check_page_numbers(pages, first=0, limit=max_pages)
+            return parse_page_numbers(pages, first=FIRST_PAGE, limit=max_pages)
+        return check_page_numbers(pages, first=FIRST_PAGE, limit=max_pages)
     except ValueError as error:
         raise invalid_parameter(("body", "pages"), str(error)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,13 +86,22 @@ class MultipartForm:
         self._name = options.get(b"name", b"").decode("utf-8", "replace")
         if self._name == FILES_PART:
             self._open_file(options.get(b"filename"))
-        elif self._name not in self._text_names or self._name in self.texts:
-            known = ", ".join([FILES_PART, *sorted(self._text_names)])
+        elif self._name in self.texts:
             raise invalid_parameter(
-                ("body", self._name[:40] or "(no name)"),
-                "is no part of this form, or came twice",
-                remedy=f"The form's parts are: {known}. Only '{FILES_PART}' may be repeated.",
+                ("body", self._name), "came twice", remedy=f"Send it once; only '{FILES_PART}' may be repeated."
             )
+        elif self._name not in self._text_names:
+            raise self._no_such_part(is_file=b"filename" in options)
+
+    def _no_such_part(self, *, is_file: bool) -> InvalidRequest:
+        known = [FILES_PART, *sorted(self._text_names)]
+        close = [FILES_PART] if is_file else get_close_matches(self._name[:40], known, n=1)
+        meant = f"; did you mean '{close[0]}'?" if close else ""
+        return invalid_parameter(
+            ("body", self._name[:40] or "(no name)"),
+            f"is no part of this form{meant}",
+            remedy=f"The form's parts are: {', '.join(known)}.",
+        )
 
     def _open_file(self, file_name: bytes | None) -> None:
         if file_name is None:
@@ -138,8 +148,8 @@ async def read_form(
     limit_bytes = body_limit_bytes(limits)
     refuse_large_body(request, limit_bytes)
     form = MultipartForm(folder, limits, text_names)
-    parser = MultipartParser(_boundary(request), form.callbacks())
     try:
+        parser = MultipartParser(_boundary(request), form.callbacks())
         await _feed(request, parser, limit_bytes)
     except FormParserError as error:
         raise _not_a_form() from error

@@ -20,6 +20,7 @@ from portal.api.access import Submitter
 from portal.api.incoming import request_folder
 from portal.api.json_body import JsonBody, read_json_body
 from portal.api.mistral import (
+    FIRST_PAGE,
     DocumentUrl,
     FailedPage,
     OcrRequest,
@@ -34,7 +35,7 @@ from portal.api.mistral import (
 from portal.api.problems import ProblemRoute, first_invalid
 from portal.documents.intake import Upload
 from portal.domain import JobState, Principal, TaskPrompt
-from portal.errors import Conflict, InvalidRequest, NotFound, PortalError, StillRunning, Unavailable
+from portal.errors import Conflict, InvalidRequest, NotFound, PageOutOfRange, PortalError, StillRunning, Unavailable
 from portal.http.given import PortalServices
 from portal.jobs import endings, queries
 from portal.jobs.queries import JobView
@@ -82,7 +83,7 @@ async def read_document(
         asked = _checked(body)
         upload = _upload(asked, body)
         order = _order(asked, max_pages=services.settings.intake.max_document_pages)
-        job = await run_in_threadpool(submit, services.jobs, principal, [upload], order)
+        job = await run_in_threadpool(_submitted, services, principal, upload, order)
     try:
         job = await _finished(request, services, principal, job, wait)
         _require_a_page(job)
@@ -123,6 +124,13 @@ def _order(asked: OcrRequest, *, max_pages: int) -> Order:
         engine=engine_name(asked.model),
         page_numbers=page_numbers(asked.pages, max_pages=max_pages),
     )
+
+
+def _submitted(services: Services, principal: Principal, upload: Upload, order: Order) -> JobView:
+    try:
+        return submit(services.jobs, principal, [upload], order)
+    except PageOutOfRange as refusal:
+        raise refusal.counted_from(FIRST_PAGE) from None
 
 
 async def _finished(

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.http.problems import log_refusal, problem, problem_answer, request_id
+from portal.http.problems import log_refusal, problem, problem_answer, request_id, title_of
 
 _API_PATH = re.compile(r"/(v1(/.*)?|livez|readyz|openapi\.json)")
 log = structlog.get_logger()
@@ -124,7 +124,7 @@ def _of_http(request: Request, error: HTTPException) -> Response:
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     body = {
         "type": f"/docs#error-{code}",
-        "title": phrase,
+        "title": title_of(code),
         "status": error.status_code,
         "detail": f"{phrase}.",
         "code": code,
@@ -143,7 +143,7 @@ def _of_unforeseen(request: Request, error: Exception) -> Response:
     log.error("request failed", request_id=request_id(request.scope), method=request.method, exc_info=error)
     body = {
         "type": "/docs#error-internal",
-        "title": "Internal error",
+        "title": title_of("internal"),
         "status": HTTPStatus.INTERNAL_SERVER_ERROR,
         "detail": "The portal could not answer this request.",
         "code": "internal",

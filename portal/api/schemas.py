@@ -79,8 +79,8 @@ class JobLinks(_Body):
 
     self: str
     result: str
-    cancel: str
-    retry: str
+    cancel: str | None = Field(description="null once the job is finished")
+    retry: str | None = Field(description="null while no page of the job has failed")
 
 
 class JobSummary(_Body):
@@ -122,11 +122,21 @@ class JobList(_Body):
     next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
 
 
+class ModelCapabilitiesBody(_Body):
+    """What Mistral's clients ask of a model."""
+
+    ocr: bool = True
+    vision: bool = True
+    completion_chat: bool = False
+
+
 class ModelBody(_Body):
-    """An engine as a model: what it can read, and why not where it cannot."""
+    """An engine as a model, for OpenAI's and Mistral's clients: what it can read, and why not where it cannot."""
 
     id: str
     object: Literal["model"] = "model"
+    type: Literal["base"] = Field(default="base", description="Mistral's kind of model")
+    capabilities: ModelCapabilitiesBody = ModelCapabilitiesBody()
     created: int
     owned_by: str
     checkpoint: str
@@ -278,7 +288,12 @@ def _summary(job: JobView) -> dict[str, Any]:
         "queue": queue,
         "submitted_by": job.submitted_by,
         "via": job.via,
-        "links": JobLinks(self=own, result=f"{own}/result", cancel=f"{own}/cancel", retry=f"{own}/retry"),
+        "links": JobLinks(
+            self=own,
+            result=f"{own}/result",
+            cancel=None if job.is_final else f"{own}/cancel",
+            retry=f"{own}/retry" if job.pages_failed else None,
+        ),
     }
 
 

@@ -42,6 +42,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
 }
 
 _DEFAULT_RETRY_SECONDS = 30
+_ACRONYM = re.compile(r"\b(?:api|url)\b", re.IGNORECASE)
 _KEY = re.compile(r"ocr_[A-Za-z0-9_-]+")
 log = structlog.get_logger()
 
@@ -69,7 +70,7 @@ def problem(scope: Scope, error: PortalError, *, type_uri: str = NO_TYPE) -> JSO
     """The answer to a refusal, with Retry-After where waiting helps; never cached."""
     body: dict[str, Any] = {
         "type": type_uri,
-        "title": error.code.replace("_", " ").capitalize(),
+        "title": title_of(error.code),
         "status": status_of(error),
         "detail": without_keys(error.message),
         "code": error.code,
@@ -82,8 +83,14 @@ def problem(scope: Scope, error: PortalError, *, type_uri: str = NO_TYPE) -> JSO
     return problem_answer(body, {} if seconds is None else {"Retry-After": str(seconds)})
 
 
+def title_of(code: str) -> str:
+    """A problem's title: its code in words, so that one code has one title on every edge."""
+    return _ACRONYM.sub(lambda found: found[0].upper(), code.replace("_", " ").capitalize())
+
+
 def problem_answer(body: Mapping[str, Any], headers: Mapping[str, str]) -> JSONResponse:
-    """A problem's body as an answer with its request id; never cached."""
+    """A problem's body as an answer with its request id; never cached. Its text may be a caller's, so any."""
+    body = {name: _encodable(value) if isinstance(value, str) else value for name, value in body.items()}
     own = {"Cache-Control": "no-store", "X-Request-Id": str(body["request_id"])}
     return JSONResponse(body, status_code=body["status"], headers={**own, **headers}, media_type=PROBLEM_MEDIA_TYPE)
 
@@ -93,6 +100,11 @@ def log_refusal(scope: Scope, error: PortalError) -> None:
     if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR:
         cause = type(error.__cause__).__name__ if error.__cause__ else None
         log.warning("request refused", request_id=request_id(scope), code=error.code, cause=cause)
+
+
+def _encodable(text: str) -> str:
+    """The text with '?' for halves of surrogate pairs, which JSON can name and UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def without_keys(text: str) -> str:

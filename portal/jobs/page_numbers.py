@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+MAX_TEXT_LENGTH = 10_000
 _PART = re.compile(r"\s*(\d{1,6})\s*(?:[-–]\s*(\d{1,6})\s*)?", re.ASCII)
 
 
 def parse_page_numbers(text: str, *, first: int, limit: int) -> tuple[int, ...]:
     """Sorted page numbers, each once, counted from 1, of a text that counts from `first` (0 or 1).
 
-    Raises ValueError, in words for the caller, when the text is no such list, counts below `first`, runs
-    backwards, or names a page past the `limit`-th.
+    Raises ValueError, in words for the caller, when the text is longer than MAX_TEXT_LENGTH characters or no such
+    list, counts below `first`, runs backwards, or names a page past the `limit`-th.
     """
-    numbers: set[int] = set()
+    if len(text) > MAX_TEXT_LENGTH:
+        raise ValueError(f"is a page list of more than {MAX_TEXT_LENGTH} characters; write ranges such as '1-500'")
+    chosen = bytearray(limit)  # one byte a page: ranges that name the same pages again cost nothing
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
@@ -22,10 +25,10 @@ def parse_page_numbers(text: str, *, first: int, limit: int) -> tuple[int, ...]:
         start = int(match[1])
         end = int(match[2] or match[1])
         if end < start:
-            raise ValueError(f"has a range that runs backwards: '{part.strip()}'")
+            raise ValueError(f"has a range that runs backwards: '{part.strip()[:40]}'")
         _check(start, end, first=first, limit=limit)
-        numbers.update(range(start - first + 1, end - first + 2))
-    return tuple(sorted(numbers))
+        chosen[start - first : end - first + 1] = b"\1" * (end - start + 1)
+    return tuple(number for number, is_chosen in enumerate(chosen, start=1) if is_chosen)
 
 
 def check_page_numbers(given: Iterable[int], *, first: int, limit: int) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from portal import audit
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
+from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unauthenticated, Unavailable
 from portal.jobs import search
 from portal.jobs.backlog import lock_backlog, refuse_backlog
 from portal.jobs.context import DEFAULT, JobContext, require_task
@@ -99,13 +99,11 @@ def _chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, 
     count = file.inspection.page_count
     if wanted is None:
         return tuple(range(1, count + 1))
-    beyond = [number for number in wanted if not 1 <= number <= count]
-    if beyond or not wanted:
-        raise InvalidRequest(
-            f"{file.file_name} has pages 1 to {count}; page {beyond[0] if beyond else 'list'} cannot be read.",
-            code="page_out_of_range",
-            remedy=f"Choose pages between 1 and {count}, or leave the choice out to read all.",
-        )
+    if not wanted:
+        raise InvalidRequest("The choice of pages names no page.", code="page_out_of_range")
+    beyond = next((number for number in wanted if not 1 <= number <= count), None)
+    if beyond is not None:
+        raise PageOutOfRange(file.file_name, page=beyond, page_count=count)
     return tuple(sorted(set(wanted)))
 
 

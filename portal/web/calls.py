@@ -19,6 +19,7 @@ from portal.web.refusals import RequestTooLarge, UnsupportedMediaType
 
 _REMEDY = "Reload the page; programs use the API under /v1."
 _MAX_DIGITS = 18
+_MAX_NUMBER = 2**31 - 1
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "data": object,
     "event_data": object,
@@ -40,7 +41,7 @@ async def read_call(scope: Scope, receive: Receive, *, call: Call, max_bytes: in
     if not isinstance(body, dict) or not call.needs <= body.keys() <= call.keys:
         raise _malformed()
     for key, value in body.items():
-        if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and _KINDS[key] is not object):
+        if not isinstance(value, _KINDS[key]) or (_KINDS[key] is not object and not _is_possible(value)):
             raise _malformed()
     if "session_hash" in body and not SESSION_HASH.fullmatch(body["session_hash"]):
         raise _malformed()
@@ -90,6 +91,11 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
             raise _too_large(max_bytes)
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def _is_possible(value: Any) -> bool:
+    """False for numbers that Gradio counts nothing by: it has no function and no component below 0."""
+    return not isinstance(value, bool) and not (isinstance(value, int) and not 0 <= value <= _MAX_NUMBER)
 
 
 def _parsed(body: bytes) -> Any:

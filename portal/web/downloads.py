@@ -15,12 +15,14 @@ from typing import IO, Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
+from pydantic import AfterValidator
 
 from models.base import now
 from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
 from portal.http.given import PortalServices, giving
+from portal.http.ids import JobId, possible_id
 from portal.http.problems import log_refusal, problem
 from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
@@ -70,7 +72,7 @@ def router(services: Services) -> APIRouter:
 
 
 def _result(
-    job_id: str, browser: MemberBrowser, services: PortalServices, format: ExportFormat = ExportFormat.TXT
+    job_id: JobId, browser: MemberBrowser, services: PortalServices, format: ExportFormat = ExportFormat.TXT
 ) -> Response:
     tenant_id = browser.signed_in.principal.tenant_id
     found = queries.export_job(services.jobs, tenant_id, job_id, format, partial=True)
@@ -80,7 +82,7 @@ def _result(
 def _export(
     browser: MemberBrowser,
     services: PortalServices,
-    job: Annotated[list[str], Query()],
+    job: Annotated[list[Annotated[str, AfterValidator(possible_id)]], Query()],
     format: ExportFormat = ExportFormat.TXT,
 ) -> Response:
     """Several jobs as one zip, written to a file without a name, so that nothing is left of it however this ends."""
@@ -104,7 +106,7 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _page_image(
-    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+    job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
     path = _view_path(job_id, position, browser, services)
     status = path.stat()
@@ -115,7 +117,7 @@ def _page_image(
 
 
 def _page_thumbnail(
-    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+    job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
     path = _view_path(job_id, position, browser, services)
     headers = _kept(f"{path.stat().st_mtime_ns:x}-small")
@@ -125,7 +127,7 @@ def _page_thumbnail(
 
 
 def _page_reading(
-    job_id: str, position: int, request: Request, browser: MemberBrowser, services: PortalServices
+    job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
     tenant_id = browser.signed_in.principal.tenant_id
     reading = queries.page_reading(services.jobs, tenant_id, job_id, _checked(position))

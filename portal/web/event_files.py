@@ -2,6 +2,8 @@
 
 Gradio takes any path under its upload folder from anybody, and fetches http(s) paths itself. Here a path must be
 letter for letter one that an upload of this member was answered with; nothing is normalised to make it fit.
+
+It runs on the event loop, so what one call may cost is bounded: values of any kind, and characters to normalise.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from urllib.parse import unquote
 from portal.errors import InvalidRequest, NotFound
 
 _MAX_PATH_LENGTH = 4096
-_MAX_PARTS = 20_000
+_MAX_VALUES = 10_000
+_MAX_NORMALISED_CHARACTERS = 2**18
+_CHARACTERS_OF_A_TEXT = 64  # a short text costs as much as one of so many
 _FILE_ROUTE = "/gradio_api/file="
 
 
@@ -29,12 +33,18 @@ class EventFiles:
         self._is_own_url = is_own_url
 
     def check(self, value: Any) -> None:
-        """Walks dicts, lists and strings to any depth. Raises NotFound or InvalidRequest at the first foreign file."""
-        for number, part in enumerate(_parts(value)):
-            if number >= _MAX_PARTS:
-                raise InvalidRequest("This call holds too many values.", remedy="Send less at once.")
+        """Walks dicts, lists and strings to any depth. Raises NotFound or InvalidRequest at the first foreign file.
+
+        InvalidRequest also when the value holds more than can be checked in a few milliseconds.
+        """
+        left = _MAX_NORMALISED_CHARACTERS
+        for part in _parts(value):
             if isinstance(part, str):
-                self._check_text(part)
+                if self._may_name_a_file(part):
+                    left -= min(max(len(part), _CHARACTERS_OF_A_TEXT), _MAX_PATH_LENGTH)
+                    if left < 0:
+                        raise _too_much()
+                    self._check_text(part)
             else:
                 self._check_file(part)
 
@@ -63,11 +73,18 @@ class EventFiles:
         if not self._is_mine(unquote(path)):
             raise _unknown()
 
+    def _may_name_a_file(self, text: str) -> bool:
+        """Whatever the spelling, a path in the folder names the folder; most texts do not."""
+        return "%" in text or self._names_the_folder(text)
+
+    def _names_the_folder(self, text: str) -> bool:
+        return any(name in text for name in self._folder_names)
+
     def _check_text(self, text: str) -> None:
-        # Whatever the spelling, a path in the folder names the folder; most texts end here.
-        if "%" not in text and not any(name in text for name in self._folder_names):
+        plain = unquote(text) if len(text) <= _MAX_PATH_LENGTH else text
+        if not self._names_the_folder(text) and not self._names_the_folder(plain):
             return
-        for form in _forms(text):
+        for form in _forms(text, plain):
             for folder in self._folders:
                 _, found, rest = form.partition(folder)
                 if found and not self._is_mine_in_either_form(found + rest):
@@ -79,10 +96,17 @@ class EventFiles:
 
 
 def _parts(value: Any) -> Iterator[str | dict[str, Any]]:
-    """Every string and every dict in a JSON value, keys included. A stack, since the sender chooses the depth."""
-    waiting = [value]
+    """Every string and every dict in a JSON value, keys included. A stack, since the sender chooses the depth.
+
+    Raises InvalidRequest before it has walked more than _MAX_VALUES values of any kind, keys included.
+    """
+    waiting, count = [value], 1
     while waiting:
         part = waiting.pop()
+        if isinstance(part, (dict, list)):
+            count += 2 * len(part) if isinstance(part, dict) else len(part)
+            if count > _MAX_VALUES:
+                raise _too_much()
         if isinstance(part, dict):
             yield part
             yield from part
@@ -93,14 +117,18 @@ def _parts(value: Any) -> Iterator[str | dict[str, Any]]:
             yield part
 
 
-def _forms(text: str) -> Iterator[str]:
+def _forms(text: str, plain: str) -> Iterator[str]:
+    """The text as it came, as it reads in an address, and as the system would resolve it."""
     yield text
     if len(text) > _MAX_PATH_LENGTH or "\0" in text:
         return
-    if "%" in text:
-        yield unquote(text)
-    if "/" in text:
-        yield os.path.abspath(unquote(text).strip())
+    yield plain
+    if "/" in plain and "\0" not in plain:
+        yield os.path.abspath(plain.strip())
+
+
+def _too_much() -> InvalidRequest:
+    return InvalidRequest("This call holds too many values.", remedy="Send less at once.")
 
 
 def _remote() -> InvalidRequest:

@@ -70,6 +70,12 @@ def test_owner_can_sign_in_when_registered(database: Database) -> None:
         ("zero\u200bwidth", "alice@example.org", PASSWORD, "tenant_name_invalid"),
         (" Admin ", "alice@example.org", PASSWORD, "tenant_name_reserved"),
         ("ＡＤＭＩＮ", "alice@example.org", PASSWORD, "tenant_name_reserved"),
+        ("аdmin", "alice@example.org", PASSWORD, "tenant_name_reserved"),
+        ("АDMIN", "alice@example.org", PASSWORD, "tenant_name_reserved"),
+        ("admіn", "alice@example.org", PASSWORD, "tenant_name_reserved"),
+        ("аԁміп", "alice@example.org", PASSWORD, "tenant_name_reserved"),
+        ("Аlpha GmbH", "alice@example.org", PASSWORD, "tenant_name_invalid"),
+        ("Team Αlpha", "alice@example.org", PASSWORD, "tenant_name_invalid"),
         ("Alpha", "alice", PASSWORD, "email_invalid"),
         ("Alpha", "alice@example", PASSWORD, "email_invalid"),
         ("Alpha", "a b@example.org", PASSWORD, "email_invalid"),
@@ -88,6 +94,11 @@ def test_nothing_is_stored_when_a_field_is_refused(
         _register(database, tenant_name, email, password=password)
     assert refusal.value.code == code
     assert _counts(database) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["Альфа GmbH", "Ελλάς", "α-Team", "山田 Co", "Müller & Søn", "Administration"])
+def test_name_is_taken_when_each_word_is_of_one_alphabet(database: Database, name: str) -> None:
+    assert _register(database, name).tenant_name == name
 
 
 @pytest.mark.parametrize("email", ["a@localhost", "first.last+tag@sub.example.org", "søren@blåbær.dk", "o'neil@x.ie"])

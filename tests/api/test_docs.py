@@ -198,3 +198,30 @@ def test_page_loads_our_own_files_only_and_runs_nothing_written_into_it(page: st
 )
 def test_examples_name_the_portals_own_address(live: Portal, server: ServerSettings, address: str) -> None:
     assert base_url(dataclasses.replace(live.services.settings, server=server)) == address
+
+
+def _cells(page: str, article: str, name: str) -> str:
+    """Kind and meaning of a row in the table of an article, as text."""
+    [found] = re.findall(rf'<article id="{article}.*?</article>', page, re.DOTALL)
+    [row] = re.findall(rf"<tr><th scope=\"row\"><code>{re.escape(name)}</code>.*?</tr>", found, re.DOTALL)[:1]
+    return html.unescape(re.sub(r"<[^>]+>", " ", row))
+
+
+def test_options_of_a_job_are_described_key_by_key(page: str) -> None:
+    assert "default default" in _cells(page, "create_job", "options.engine")
+    assert "counted from 1" in _cells(page, "create_job", "options.pages")
+    assert "at most 10000 characters" in _cells(page, "create_job", "options.pages")
+    assert "translate" in _cells(page, "create_job", "options.language")
+
+
+def test_pages_are_told_apart_by_what_they_count_from(page: str) -> None:
+    assert "counted from 0" in _cells(page, "read_document", "pages")
+    assert "list of integer or string" in _cells(page, "read_document", "pages")
+    assert "string" in _cells(page, "create_job", "options.pages")
+
+
+def test_bounds_and_defaults_are_described(page: str) -> None:
+    assert "at least 0, at most 60, default 0" in _cells(page, "create_job", "wait (query)")
+    assert "more than 0, at most 300, default 300" in _cells(page, "read_document", "wait (query)")
+    assert "at least 1, at most 100, default 50" in _cells(page, "list_jobs", "limit (query)")
+    assert "at most 2147483647" in _cells(page, "fetch_page_image", "position (path)")

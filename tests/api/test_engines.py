@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import httpx
+from mistralai.client import Mistral
+from mistralai.client.models import BaseModelCard
 
 from tests.api.conftest import Persona, Portal, assert_problem
 
@@ -20,3 +22,12 @@ def test_models_say_what_they_can_do_and_why_not(alice: Persona) -> None:
 
 def test_models_need_a_key(live: Portal) -> None:
     assert_problem(httpx.get(f"{live.url}/v1/models"), 401, "unauthenticated")
+
+
+def test_models_are_listed_by_the_mistral_client(live: Portal, alice: Persona) -> None:
+    with Mistral(api_key=alice.key, server_url=live.url) as client:
+        answer = client.models.list()
+    assert answer.data is not None
+    [model] = answer.data
+    assert isinstance(model, BaseModelCard)
+    assert (model.id, model.capabilities.ocr) == ("fake", True)

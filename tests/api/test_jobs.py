@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
 
+from portal.api import jobs
 from portal.domain import Scope
 from portal.engine.fakes import answers, blank, fails
 from portal.errors import Unavailable
-from portal.jobs import queries
+from portal.jobs import endings, history, queries
 from tests.api.conftest import (
     Persona,
     Portal,
@@ -463,3 +465,66 @@ def test_jobs_are_found_by_what_is_on_their_pages(live: Portal, alice: Persona, 
         reply = who.client.get("/v1/jobs", params={"q": words}).json()
         assert [job["id"] for job in reply["data"]] == found, words
     assert_problem(alice.client.get("/v1/jobs", params={"q": "a " * 9}), 422, "invalid_request")
+
+
+IMPOSSIBLE_IDS = ("%00", "a%00", "%ff", "a%20b", "x" * 61, "..%00")
+
+
+@pytest.mark.parametrize("given", IMPOSSIBLE_IDS)
+def test_nothing_is_found_when_no_job_can_have_the_id(
+    alice: Persona, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = ((queries, "get_job"), (history, "find"), (endings, "cancel"), (endings, "delete"), (jobs, "retry"))
+    for module, name in asking:
+        monkeypatch.setattr(module, name, None)  # Postgres takes no NUL: it must not be asked
+    for method, path in (
+        ("GET", f"/v1/jobs/{given}"),
+        ("GET", f"/v1/jobs/{given}/result"),
+        ("GET", f"/v1/jobs/{given}/pages/1/image"),
+        ("POST", f"/v1/jobs/{given}/cancel"),
+        ("POST", f"/v1/jobs/{given}/retry"),
+        ("DELETE", f"/v1/jobs/{given}"),
+    ):
+        assert_problem(alice.client.request(method, path), 404, "not_found")
+    assert_problem(alice.client.get(f"/v1/jobs?before={given}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("position", ["99999999999", "99999999999999999999999", "0", "9" * 5000])
+def test_page_is_refused_when_no_page_can_have_the_position(alice: Persona, position: str) -> None:
+    assert_problem(alice.client.get(f"/v1/jobs/job_1/pages/{position}/image"), 422, "invalid_request")
+
+
+def test_link_to_cancel_is_given_only_while_the_job_can_be_cancelled(live: Portal, alice: Persona) -> None:
+    job_id = _hold(live, alice)
+    assert alice.client.get(f"/v1/jobs/{job_id}").json()["links"]["cancel"] == f"/v1/jobs/{job_id}/cancel"
+    cancelled = alice.client.post(f"/v1/jobs/{job_id}/cancel").json()
+    assert cancelled["links"]["cancel"] is None
+    [listed] = alice.client.get("/v1/jobs").json()["data"]
+    assert listed["links"]["cancel"] is None
+
+
+@pytest.mark.parametrize("names", ['["a\\u0000b"]', '["a\\ud800b"]', "a\nb"])
+def test_field_name_is_refused_when_it_cannot_be_shown(alice: Persona, names: str) -> None:
+    reply = alice.client.post("/v1/jobs", files=[("files", ("a.png", png()))], data={"task": "fields", "fields": names})
+    assert_problem(reply, 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("part", "detail"),
+    [
+        (("file", ("a.png", b"x")), "file: is no part of this form; did you mean 'files'?"),
+        (("document", ("a.png", b"x")), "document: is no part of this form; did you mean 'files'?"),
+        (("option", (None, "{}")), "option: is no part of this form; did you mean 'options'?"),
+        (("colour", (None, "red")), "colour: is no part of this form"),
+    ],
+)
+def test_form_part_is_named_when_there_is_no_such(alice: Persona, part: Any, detail: str) -> None:
+    body = assert_problem(alice.client.post("/v1/jobs", files=[part]), 422, "invalid_request")
+    assert body["detail"] == detail
+    assert "files, fields, options, task" in body["remedy"]
+
+
+def test_form_part_is_named_when_it_came_twice(alice: Persona) -> None:
+    twice = [("task", (None, "extract")), ("task", (None, "extract"))]
+    body = assert_problem(alice.client.post("/v1/jobs", files=twice), 422, "invalid_request")
+    assert body["detail"] == "task: came twice"

@@ -282,3 +282,33 @@ def test_document_is_read_when_its_length_is_not_announced(alice: Persona) -> No
     chunks = (body[start : start + 1000] for start in range(0, len(body), 1000))
     reply: httpx.Response = alice.client.post("/v1/ocr", content=chunks)
     assert reply.json()["pages"][0]["markdown"] == "Total 9.00"
+
+
+def test_page_range_is_said_from_zero_when_a_page_is_out_of_it(mistral: Mistral, alice: Persona) -> None:
+    document = {"type": "image_url", "image_url": data_url(png(), "image/png")}
+    with pytest.raises(SDKError) as refusal:
+        mistral.ocr.process(model="default", document=document, pages=[5])
+    problem = json.loads(refusal.value.body)
+    assert problem["code"] == "page_out_of_range"
+    assert problem["detail"] == "document.png has pages 0 to 0; page 5 cannot be read."
+    assert problem["remedy"].startswith("Choose pages between 0 and 0,")
+    assert alice.client.get("/v1/jobs").json()["data"] == []
+
+
+@pytest.mark.parametrize("pages", ["0-999," * 41_000, "0," * 6000, "\ud8001", "1\udfff", "\0"])
+def test_page_list_is_refused_when_it_is_none_at_all(alice: Persona, pages: str) -> None:
+    content = json.dumps(_request(pages=pages))
+    body = alice.client.post("/v1/ocr", content=content, headers={"Content-Type": "application/json"})
+    assert body.status_code in (400, 422)
+    assert body.json()["remedy"]
+
+
+@pytest.mark.parametrize("text", ["a\ud800b", "a\0b"])
+def test_any_text_is_answered_when_it_is_no_text_at_all(alice: Persona, text: str) -> None:
+    for change in ({"model": text}, {"id": text}, {text: 1}, {"document": {"type": text}}):
+        content = json.dumps(_request() | change)
+        reply = alice.client.post("/v1/ocr", content=content, headers={"Content-Type": "application/json"})
+        assert reply.status_code in (200, 422), reply.text
+    named = {"type": "document_url", "document_url": data_url(pdf(1)), "document_name": text}
+    reply = alice.client.post("/v1/ocr", content=json.dumps(_request() | {"document": named}))
+    assert reply.status_code in (200, 422), reply.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import json
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,13 +24,14 @@ from sqlalchemy import update
 
 import portal.api
 from models import ApiKey
+from portal.accounts import api_keys
 from portal.api.contract import REFUSALS
 from portal.api.problems import is_api_path
 from portal.db import Database
 from portal.domain import Scope
 from portal.engine.fakes import fails
 from portal.errors import Forbidden, PortalError
-from portal.http.problems import STATUS_OF_CODE
+from portal.http.problems import STATUS_OF_CODE, problem
 from portal.services import Services
 from tests.api.conftest import Persona, Portal, assert_problem, pdf, png
 from tests.api.test_ocr import data_url
@@ -290,3 +292,71 @@ def test_scope_is_checked_before_the_body_is_read(alice: Persona, people: Callab
     reader = people(alice.principal, scopes=(Scope.READ,))
     reply = reader.client.post("/v1/ocr", content=b"not json", headers={"Content-Type": "text/plain"})
     assert_problem(reply, 403, "scope_lacking")
+
+
+@pytest.mark.parametrize("boundary", ["b" * 5000, '""', "b" * 300])
+def test_form_is_malformed_when_its_boundary_is_none(alice: Persona, boundary: str) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    assert_problem(alice.client.post("/v1/jobs", content=b"--b--", headers=headers), 400, "malformed_body")
+
+
+@pytest.mark.parametrize("given", ["%00", "a%00", "%ff", "x" * 61])
+def test_no_key_is_found_when_none_can_have_the_id(alice: Persona, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_keys, "revoke", None)
+    assert_problem(alice.client.delete(f"/v1/keys/{given}"), 404, "api_key_unknown")
+
+
+@pytest.mark.parametrize(
+    ("headers", "named"),
+    [
+        ({}, "No API key"),
+        ({"X-API-Key": "ocr_secret"}, "X-API-Key"),
+        ({"api-key": "ocr_secret"}, "Api-Key"),
+        ({"Authorization": "Basic b2NyX3NlY3JldA=="}, "Basic"),
+        ({"Authorization": "ocr_secret"}, "Bearer"),
+        ({"Authorization": "Bearer"}, "No API key"),
+    ],
+)
+def test_caller_is_told_where_the_key_belongs_when_it_comes_otherwise(
+    live: Portal, headers: dict[str, str], named: str
+) -> None:
+    reply = httpx.get(f"{live.url}/v1/me", headers=headers)
+    body = assert_problem(reply, 401, "unauthenticated")
+    assert named in body["detail"]
+    assert "Authorization: Bearer" in body["remedy"]
+    assert "secret" not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "location"),
+    [
+        ("GET", "/v1/jobs/", "/v1/jobs"),
+        ("GET", "/v1/jobs/?limit=1&before=a%20b", "/v1/jobs?limit=1&before=a%20b"),
+        ("POST", "/v1/ocr/", "/v1/ocr"),
+        ("DELETE", "/v1/jobs/job_1/", "/v1/jobs/job_1"),
+        ("GET", "/v1/jobs/a%00%20b/", "/v1/jobs/a%00%20b"),
+    ],
+)
+def test_slash_too_many_is_answered_with_the_right_address(live: Portal, method: str, path: str, location: str) -> None:
+    reply = httpx.request(method, f"{live.url}{path}")
+    assert (reply.status_code, reply.headers["Location"]) == (308, location)
+
+
+def test_slash_too_many_leads_to_the_answer_when_it_is_followed(alice: Persona) -> None:
+    reply = alice.client.get("/v1/jobs/?limit=1", follow_redirects=True)
+    assert (reply.status_code, reply.json()["object"]) == (200, "list")
+
+
+def test_titles_are_written_alike(live: Portal, alice: Persona) -> None:
+    titles = {
+        httpx.get(f"{live.url}/v1/nothing").json()["title"],
+        httpx.put(f"{live.url}/v1/jobs").json()["title"],
+        httpx.get(f"{live.url}/v1/me", headers={"Authorization": "Bearer ocr_x"}).json()["title"],
+        alice.client.post("/v1/ocr", json={}).json()["title"],
+    }
+    assert titles == {"Not found", "Method not allowed", "API key invalid", "Invalid request"}
+
+
+def test_problem_is_answered_whatever_text_it_holds() -> None:
+    answer = problem({"type": "http"}, PortalError("no \ud800 text", remedy="\udfff"))
+    assert json.loads(answer.body)["detail"] == "no ? text"

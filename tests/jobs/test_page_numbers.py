@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from portal.jobs.page_numbers import check_page_numbers, parse_page_numbers, written_page_numbers
+from portal.jobs.page_numbers import (
+    MAX_TEXT_LENGTH,
+    check_page_numbers,
+    parse_page_numbers,
+    written_page_numbers,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +54,15 @@ def test_list_is_refused_when_it_names_no_possible_page(given: list[int]) -> Non
 def test_numbers_are_written_as_they_are_read(numbers: tuple[int, ...], text: str) -> None:
     assert written_page_numbers(numbers) == text
     assert not numbers or parse_page_numbers(text, first=1, limit=20) == tuple(sorted(set(numbers)))
+
+
+def test_text_is_refused_when_it_is_longer_than_any_choice_needs() -> None:
+    with pytest.raises(ValueError, match="more than 10000 characters"):
+        parse_page_numbers("0-999," * 41_000, first=0, limit=1000)
+
+
+def test_same_pages_cost_nothing_when_they_are_named_again_and_again() -> None:
+    text = ",".join(["0-999"] * (MAX_TEXT_LENGTH // 6))
+    started = time.process_time()
+    assert parse_page_numbers(text, first=0, limit=1000) == tuple(range(1, 1001))
+    assert time.process_time() - started < 0.05

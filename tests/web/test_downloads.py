@@ -21,6 +21,7 @@ from portal.db import Database
 from portal.documents.storage import Storage
 from portal.domain import Block, Line, PageText
 from portal.http.downloads import attachment
+from portal.jobs import queries
 from portal.jobs.context import Engines, JobContext
 from portal.jobs.notices import Notices
 from portal.results.serial import page_text_to_json
@@ -276,3 +277,16 @@ def test_request_is_refused_when_it_makes_no_sense(desk: Desk, path: str) -> Non
 )
 def test_file_name_is_safe_in_the_header(name: str, header: str) -> None:
     assert attachment(name) == header
+
+
+@pytest.mark.parametrize("job_id", ["%00", "a%00", "a%20b", "x" * 61, "%ff"])
+def test_nothing_is_found_when_no_job_can_have_the_id(desk: Desk, job_id: str) -> None:
+    paths = [f"jobs/{job_id}/{path}" for path in ("result", "pages/1.jpg", "pages/1.small.jpg", "pages/1.json")]
+    for path in (*paths, f"export?job={job_id}"):
+        answer = desk.client("alice").get(f"/files/{path}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_database_is_not_asked_when_no_job_can_have_the_id(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "export_job", None)
+    assert desk.client("alice").get("/files/jobs/a%00/result").status_code == 404

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -96,3 +97,33 @@ def test_check_is_short_when_a_call_holds_many_values(text: str) -> None:
     with pytest.raises(InvalidRequest):
         FILES.check([text] * 900_000)
     assert time.perf_counter() - started < 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["%e2%/" * 800] * 5000,
+        ["%41%e2"] * 20_000,
+        ["%/uploads/"] * 20_000,
+        [0] * 1_000_000,
+        [[]] * 1_000_000,
+        {str(number): None for number in range(200_000)},
+    ],
+    ids=["long texts", "escapes", "folder", "numbers", "lists", "keys"],
+)
+def test_event_loop_is_held_for_little_when_a_call_holds_much(value: Any) -> None:
+    started = time.process_time()
+    with pytest.raises(InvalidRequest):
+        FILES.check(value)
+    assert time.process_time() - started < 0.15
+
+
+def test_full_upload_passes_when_its_names_are_long() -> None:
+    mine = f"{FOLDER}/{'a' * 64}/{'ä' * 100}.pdf"
+    files = EventFiles(FOLDER, is_mine=lambda path: path == mine, is_own_url=lambda url: url.startswith("/"))
+    files.check([{"path": mine, "url": f"/gradio_api/file={quote(mine)}", "orig_name": "x"} for _ in range(100)])
+
+
+def test_anothers_path_is_refused_when_every_slash_is_encoded() -> None:
+    with pytest.raises(NotFound):
+        FILES.check("%2fsrv%2fportal%2f%2fuploads%2fbbbb%2ftheirs.txt")
