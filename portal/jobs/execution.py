@@ -107,16 +107,21 @@ async def _read(
     try:
         async with asyncio.timeout(page_seconds):
             for call in range(_ENGINE_CALLS):
-                try:
-                    return await engine.recognise(image, claim.prompt), attempt
-                except EngineError as failure:
-                    if failure.is_permanent or call == _ENGINE_CALLS - 1:
-                        return failure, attempt
+                reading = await _called(engine, image, claim)
+                if isinstance(reading, PageText) or reading.is_permanent or call == _ENGINE_CALLS - 1:
+                    return reading, attempt
                 attempt += 1
                 await asyncio.sleep(_FIRST_BACKOFF_SECONDS * 2**call)
     except TimeoutError:
         pass
     return error, attempt
+
+
+async def _called(engine: Engine, image: PageImage, claim: Claim) -> PageText | EngineError:
+    try:
+        return await engine.recognise(image, claim.prompt)
+    except EngineError as failure:
+        return failure
 
 
 def _read_ending(text: PageText, attempt: int) -> Ending:
