@@ -55,6 +55,14 @@ def page_image(*lines: str) -> bytes:
     return written.getvalue()
 
 
+def long_scan(pages: int, *lines: str) -> bytes:
+    """A TIFF of that many pages, all alike: a job of it is under way for as long as a test needs."""
+    page = Image.open(BytesIO(page_image(*lines))).convert("L")
+    written = BytesIO()
+    page.save(written, format="TIFF", save_all=True, append_images=[page] * (pages - 1), compression="tiff_deflate")
+    return written.getvalue()
+
+
 @pytest.fixture
 def sign_up(portal: RunningPortal, browser: Browser) -> Iterator[Callable[[str], Visitor]]:
     """Signs a new tenant up, in a new browser context."""

@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import RunningPortal
-from tests.ui.conftest import ATTACK, Visitor, page_image
+from tests.ui.conftest import ATTACK, Visitor, long_scan, page_image
 from tests.ui.test_accessibility import ALL, findings
 
 SignUp = Callable[[str], Visitor]
@@ -125,8 +125,7 @@ def test_job_is_followed_on_another_device_until_it_is_cancelled_here(
     sign_up: SignUp, portal: RunningPortal, browser: Browser
 ) -> None:
     alice = sign_up("Alice")
-    sheets = [_file(f"sheet-{number}.png", page_image(*[f"Sheet {number}"] * 9)) for number in range(1, 21)]
-    job_id = alice.submit(*sheets)
+    job_id = alice.submit(_file("sheets.tiff", long_scan(300, *["Sheet 1"] * 9)))
     context = browser.new_context(base_url=portal.url, viewport={"width": 390, "height": 844})
     phone = context.new_page()
     phone.goto("/login")
