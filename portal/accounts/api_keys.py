@@ -52,6 +52,7 @@ class ApiKeyView:
     last_used_address: str | None
     revoked_at: datetime | None
     created_by: str | None
+    member_id: str | None = None
     replaced_by: str | None = None
 
 
@@ -302,6 +303,7 @@ def _view(row: ApiKey, created_by: str | None) -> ApiKeyView:
         last_used_address=row.last_used_address,
         revoked_at=row.revoked_at,
         created_by=created_by,
+        member_id=row.member_id,
         replaced_by=row.replaced_by,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -49,8 +50,8 @@ def rotate(
 ) -> CreatedKey:
     """Makes a key with the old one's name and scopes, which lives as long as the old one was given to live.
 
-    The old one ends after `overlap`, sooner where it would have ended sooner, at once for none. The new one is the
-    principal's, and ends at `not_after` at the latest. `actor` is for the audit when somebody acts for the principal.
+    The old one ends after `overlap`, sooner where it would have ended sooner, at once for none. The new one is of the
+    same member, and ends at `not_after` at the latest. `actor` is for the audit when somebody acts for the principal.
 
     Raises NotFound and Forbidden as `api_keys.revoke` does, Forbidden (scope_not_allowed) for a scope that the
     principal lacks, and Conflict for a key that has ended (api_key_ended) or was replaced already (api_key_replaced).
@@ -60,11 +61,12 @@ def rotate(
     created = api_keys.create(
         session,
         peppers,
-        principal,
+        # A key has the rights of its member, and a replacement no more than what it replaces.
+        replace(principal, member_id=old.member_id, email=old.created_by),
         name=old.name,
         scopes=old.scopes,
         expires_at=_expiry(old, not_after),
-        actor=actor,
+        actor=actor or principal.label,
     )
     _end(session, principal.tenant_id, old, overlap, new_id=created.view.id)
     audit.record(

@@ -13,7 +13,7 @@ from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.rotation import Overlap, rotate
 from portal.domain import Scope
-from portal.errors import InvalidRequest
+from portal.errors import InvalidRequest, PortalError
 from portal.services import Services
 from portal.ui import identity, markup, messages, shell, words
 
@@ -95,15 +95,27 @@ class KeysPage:
                 expires_at=_expires_at(expiry, datetime.now(UTC)),
             )
         shown = new_key(created.view, created.key, identity.base_url_of(request, self._services.settings))
-        return shown, self._list(request), ""
+        return shown, self._listed_or_kept(request), ""
 
-    def _act(self, event: gr.EventData, request: gr.Request) -> tuple[Any, str]:
+    def _act(self, event: gr.EventData, request: gr.Request) -> tuple[Any, Any]:
         key_id = str(event._data.get("target"))
-        if event._data.get("action") == "rotate":
-            return self._rotate(key_id, str(event._data.get("choice")), request), self._list(request)
-        with self._services.database.transaction() as session:
-            api_keys.revoke(session, identity.principal_of(request), key_id)
-        return gr.skip(), self._list(request)
+        match event._data.get("action"):
+            case "rotate":
+                shown: Any = self._rotate(key_id, str(event._data.get("choice")), request)
+            case "revoke":
+                with self._services.database.transaction() as session:
+                    api_keys.revoke(session, identity.principal_of(request), key_id)
+                shown = gr.skip()
+            case _:
+                raise InvalidRequest("There is no such action.", remedy="Reload the page.")
+        return shown, self._listed_or_kept(request)
+
+    def _listed_or_kept(self, request: gr.Request) -> Any:
+        """The list, or the one on the page where it fails: the only showing of a new key must not fail with it."""
+        try:
+            return self._list(request)
+        except PortalError:
+            return gr.skip()
 
     def _rotate(self, key_id: str, choice: str, request: gr.Request) -> Markup:
         if choice not in tuple(Overlap):

@@ -26,10 +26,11 @@ element.addEventListener('click', async (event) => {
   const chosen = event.target.closest('[data-action]');
   if (!chosen || !element.contains(chosen)) return;
   event.preventDefault();
-  const answer = chosen.dataset.confirm ? await portal.confirm(chosen.dataset) : {};
+  const asked = { ...chosen.dataset };  // what is confirmed is what is done, whatever a redraw does meanwhile
+  const answer = asked.confirm ? await portal.confirm(asked) : {};
   if (!answer) return;
-  if (chosen.dataset.address) history.replaceState(null, '', chosen.dataset.address);
-  trigger('submit', { action: chosen.dataset.action, target: chosen.dataset.target || '', ...answer });
+  if (asked.address) history.replaceState(null, '', asked.address);
+  trigger('submit', { action: asked.action, target: asked.target || '', ...answer });
 });
 """
 

@@ -7,6 +7,7 @@ or another device shows the same; a timer asks for news while there is work.
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import Task
-from portal.errors import NotFound
+from portal.errors import InvalidRequest, NotFound, Unavailable
 from portal.jobs import endings, history, queries, submission
 from portal.jobs.queries import JobView
 from portal.jobs.retry import retry as retry_pages
@@ -186,11 +187,14 @@ class WorkspacePage:
 
     def _act(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         principal, job_id = identity.principal_of(request), identity.asked(request, "job")
-        if event._data.get("action") == "retry":
-            position = retry.position(event._data.get("target"))
-            retry_pages(self._jobs, principal, job_id, None if position is None else [position])
-        else:
-            endings.cancel(self._jobs, principal, job_id)
+        match event._data.get("action"):
+            case "retry":
+                position = retry.position(event._data.get("target"))
+                retry_pages(self._jobs, principal, job_id, None if position is None else [position])
+            case "cancel":
+                endings.cancel(self._jobs, principal, job_id)
+            case _:
+                raise InvalidRequest("There is no such action.", remedy="Reload the page.")
         return self._refresh(request)
 
     def _tick(self, shown: str, request: gr.Request) -> dict[Any, Any]:
@@ -206,7 +210,9 @@ class WorkspacePage:
             job = queries.get_job(self._jobs, tenant_id, job_id)
         except NotFound as error:
             return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
-        history.look(self._jobs, tenant_id, job)
+        if shown is None:  # opened or acted on by a person; a tick in a background tab looks at nothing
+            with suppress(Unavailable):
+                history.look(self._jobs, tenant_id, job)
         return self._job_views(job) | self._page_views(job, request, shown)
 
     def _only_intake(self, notice: str) -> dict[Any, Any]:

@@ -12,7 +12,7 @@ from portal.accounts.api_keys import ApiKeyView, CreatedKey
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
 from portal.db import Database
-from portal.domain import Principal, Scope
+from portal.domain import Principal, Role, Scope
 from portal.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from tests.accounts import at_once, audited
 
@@ -129,7 +129,9 @@ def test_each_persona_rotates_only_what_is_theirs(
     assert _rotate(database, peppers, bob, of_bob.view.id).view.created_by == "bob@example.org"
     again = _view(database, alice, of_bob.view.id).replaced_by
     assert again is not None
-    assert _rotate(database, peppers, alice, again).view.created_by == "alice@example.org"
+    by_owner = _rotate(database, peppers, alice, again)
+    assert by_owner.view.created_by == "bob@example.org"
+    assert api_keys.authenticate(database, peppers, by_owner.key, address=None).role is Role.MEMBER
 
 
 def test_rotation_gives_no_scope_that_its_principal_lacks(
