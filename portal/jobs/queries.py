@@ -89,14 +89,14 @@ def list_jobs(
 def page_text(context: JobContext, tenant_id: str, job_id: str, position: int) -> PageText | None:
     """What was read on a page, None while it was not. Raises NotFound."""
     with context.database.reading() as session:
-        page = _page(session, tenant_id, job_id, position)
+        page = _page(session, tenant_id, job_id, position, with_result=True)
         return None if page.result is None else page_text_from_json(page.result)
 
 
 def page_reading(context: JobContext, tenant_id: str, job_id: str, position: int) -> PageReading:
     """All there is to show of one page. Raises NotFound."""
     with context.database.reading() as session:
-        page = _page(session, tenant_id, job_id, position)
+        page = _page(session, tenant_id, job_id, position, with_result=True)
         name = select(DocumentRow.file_name).where(
             DocumentRow.tenant_id == tenant_id, DocumentRow.id == page.document_id
         )
@@ -225,12 +225,9 @@ def _job(session: Session, tenant_id: str, job_id: str) -> Job:
     return job
 
 
-def _page(session: Session, tenant_id: str, job_id: str, position: int) -> Page:
-    page = session.scalars(
-        select(Page)
-        .where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
-        .options(undefer(Page.result))
-    ).one_or_none()
+def _page(session: Session, tenant_id: str, job_id: str, position: int, *, with_result: bool = False) -> Page:
+    found = select(Page).where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
+    page = session.scalars(found.options(undefer(Page.result)) if with_result else found).one_or_none()
     if page is None:
         raise NotFound("There is no such page.")
     return page
