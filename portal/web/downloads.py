@@ -7,6 +7,7 @@ Programs have the same under /v1 with their key.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from models.base import now
+from portal.documents.storage import storage_errors
 from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
@@ -86,14 +88,15 @@ def _export(
     format: ExportFormat = ExportFormat.TXT,
 ) -> Response:
     """Several jobs as one zip, written to a file without a name, so that nothing is left of it however this ends."""
-    zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  the answer closes it
-    try:
-        write_bundle(services.jobs, browser.signed_in.principal.tenant_id, job, format, zipped)
-        length = zipped.tell()
-        zipped.seek(0)
-    except BaseException:
-        zipped.close()
-        raise
+    with storage_errors():
+        zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  the answer closes it
+        try:
+            write_bundle(services.jobs, browser.signed_in.principal.tenant_id, job, format, zipped)
+            length = zipped.tell()
+            zipped.seek(0)
+        except BaseException:
+            zipped.close()
+            raise
     own = {"Content-Length": str(length), "Cache-Control": "no-store"}
     headers = download_headers(f"jobs-{now():%Y-%m-%d}-{format}.zip") | own
     return StreamingResponse(_chunks(zipped), media_type="application/zip", headers=headers)
@@ -109,18 +112,25 @@ def _page_image(
     job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
     path = _view_path(job_id, position, browser, services)
-    status = path.stat()
+    status = _status(path)
     headers = _kept(f"{status.st_mtime_ns:x}-{status.st_size:x}")
     if _has(request, headers):
         return Response(status_code=304, headers=headers)
     return FileResponse(path, media_type="image/jpeg", headers=headers, stat_result=status)
 
 
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError as error:  # its job was deleted since the look-up
+        raise NotFound("There is no such page.") from error
+
+
 def _page_thumbnail(
     job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
 ) -> Response:
     path = _view_path(job_id, position, browser, services)
-    headers = _kept(f"{path.stat().st_mtime_ns:x}-small")
+    headers = _kept(f"{_status(path).st_mtime_ns:x}-small")
     if _has(request, headers):
         return Response(status_code=304, headers=headers)
     return Response(thumbnail(path), media_type="image/jpeg", headers=headers)

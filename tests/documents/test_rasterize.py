@@ -163,7 +163,8 @@ def test_greys_are_scaled_when_samples_have_more_than_8_bits(draw: Draw, content
 
 
 def test_page_is_drawn_when_float_samples_are_absurd(draw: Draw) -> None:
-    draw(_greys(numpy.array([[3e38, -3e38, numpy.inf, -numpy.inf, numpy.nan]], numpy.float32)))
+    image = draw(_greys(numpy.array([[3e38, -3e38, numpy.inf, -numpy.inf, numpy.nan]], numpy.float32)))
+    assert (image.mode, image.size) == ("RGB", (5, 1))
 
 
 def test_white_is_white_when_a_16_bit_tiff_says_white_is_zero(draw: Draw) -> None:

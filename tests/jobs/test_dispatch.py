@@ -173,7 +173,7 @@ def test_dispatch_goes_on_when_recovery_failed_once(bench: Bench, monkeypatch: p
 
 
 def test_dispatcher_stops_when_the_database_is_away(sqlite_bench: Bench) -> None:
-    async def start_and_stop() -> None:
+    async def start_and_stop() -> bool:
         async with asyncio.timeout(15):
             async with dispatching(sqlite_bench.context):
                 await asyncio.sleep(0.2)
@@ -182,8 +182,9 @@ def test_dispatcher_stops_when_the_database_is_away(sqlite_bench: Bench) -> None
                     session.execute(text("DROP TABLE usage_entries"))
                     session.execute(text("DROP TABLE pages"))
                 await asyncio.sleep(0.2)
+        return True
 
-    asyncio.run(start_and_stop())
+    assert asyncio.run(start_and_stop()), "the stop came to its end within its time"
 
 
 def test_listener_ends_when_it_is_cancelled_as_it_is_woken() -> None:

@@ -208,6 +208,14 @@ def test_zip_is_refused_whole_when_one_job_is_not_the_tenants(desk: Desk) -> Non
     assert not list((desk.image.parents[5]).glob("tmp*")), "nothing is left in the data folder"
 
 
+def test_zip_is_refused_in_words_when_the_data_folder_is_away(desk: Desk) -> None:
+    data_dir = desk.image.parents[5]
+    data_dir.rename(data_dir.with_name("away"))
+    answer = desk.client("alice").get("/files/export", params={"job": [desk.job_id]})
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage_unavailable")
+    assert answer.json()["remedy"]
+
+
 @pytest.mark.parametrize("query", ["", "?job=" + "&job=".join(str(n) for n in range(201)), "?job=x&format=exe"])
 def test_zip_is_refused_when_the_request_makes_no_sense(desk: Desk, query: str) -> None:
     assert desk.client("alice").get(f"/files/export{query}").status_code == 422

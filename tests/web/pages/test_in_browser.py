@@ -94,3 +94,4 @@ def test_member_signs_up_out_and_in_when_javascript_is_off(address: str, browser
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("Password").press("Enter")
     page.get_by_role("heading", name="Account", exact=True).wait_for()
+    assert page.url == f"{address}/account"
