@@ -7,6 +7,7 @@ No behaviour beyond what derives from the values themselves; no database, no I/O
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -69,6 +70,38 @@ class PageState(StrEnum):
     def is_final(self) -> bool:
         """True when the page will not be worked on any more."""
         return self not in (PageState.QUEUED, PageState.RUNNING)
+
+
+class Limit(StrEnum):
+    """What a plan limits; the value is the limit's stable name in the API, the tables and the command line."""
+
+    PAGES_PER_DAY = "pages_per_day"
+    PAGES_PER_MONTH = "pages_per_month"
+    REQUESTS_PER_MINUTE = "requests_per_minute"
+    PAGES_IN_FLIGHT = "pages_in_flight"
+    UNCHARGED_PAGES_PER_DAY = "uncharged_pages_per_day"
+    MAX_FILE_BYTES = "max_file_bytes"
+    MAX_DOCUMENT_PAGES = "max_document_pages"
+    RETENTION_DAYS = "retention_days"
+    WEIGHT = "weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a tenant stands against one limit: `allowed` (None is no limit), `used`, and when the count starts anew.
+
+    `resets_at` is None where nothing starts anew: what is in flight ends by itself.
+    """
+
+    limit: Limit
+    allowed: int | None
+    used: int
+    resets_at: datetime | None = None
+
+    @property
+    def remaining(self) -> int | None:
+        """What is left, never below 0; None where there is no limit."""
+        return None if self.allowed is None else max(0, self.allowed - self.used)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,20 @@ from tests.jobs.conftest import Bench, make_bench, sandbox
 __all__ = ["sandbox"]  # the fixture
 
 TENANT_TABLES = (
+    "tenant_usage",
+    "tenant_limits",
+    "limit_changes",
+    "quota_requests",
+    "reservations",
+    "usage_notices",
+    "refusal_counts",
+    "invites",
     "api_keys",
     "documents",
     "jobs",
     "pages",
     "search_texts",
-    "usage_entries",
+    "ledger_entries",
     "sign_in_sessions",
     "members",
 )

@@ -1,7 +1,7 @@
 """The one map from refusals to HTTP, and their body as problem+json (RFC 9457).
 
-A problem has type, title, status, detail, and of ours code, remedy, request_id, and job_id where a job goes on
-although the request was refused. Which answers are problems and which are pages the edges' translators decide:
+A problem has type, title, status, detail, and of ours code, remedy, request_id, job_id where a job goes on
+although the request was refused, and the limit that binds where one does. Which answers are problems and which are pages the edges' translators decide:
 `api/problems.py`, `web/pages.py`.
 """
 
@@ -17,7 +17,7 @@ import structlog
 from starlette.responses import JSONResponse
 from starlette.types import Scope
 
-from portal.errors import Kind, PortalError
+from portal.errors import Kind, LimitReached, PortalError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 NO_TYPE = "about:blank"
@@ -79,8 +79,24 @@ def problem(scope: Scope, error: PortalError, *, type_uri: str = NO_TYPE) -> JSO
     }
     if error.job_id is not None:
         body |= {"job_id": error.job_id, "links": {"self": f"/v1/jobs/{error.job_id}"}}
+    headers: dict[str, str] = {}
+    if isinstance(error, LimitReached):
+        body |= {"limit": error.limit, "allowed": error.allowed, "used": error.used}
+        headers |= rate_limit_headers(error.limit, error.allowed, error.used, error.reset_seconds)
     seconds = retry_after_seconds(error)
-    return problem_answer(body, {} if seconds is None else {"Retry-After": str(seconds)})
+    if seconds is not None:
+        headers["Retry-After"] = str(seconds)
+    return problem_answer(body, headers)
+
+
+def rate_limit_headers(limit: str, allowed: int, used: int, reset_seconds: int | None) -> dict[str, str]:
+    """X-RateLimit-* of one limit: which it is, its value, what is left of it, seconds until its count starts anew."""
+    headers = {
+        "X-RateLimit-Resource": limit,
+        "X-RateLimit-Limit": str(allowed),
+        "X-RateLimit-Remaining": str(max(0, allowed - used)),
+    }
+    return headers if reset_seconds is None else {**headers, "X-RateLimit-Reset": str(reset_seconds)}
 
 
 def title_of(code: str) -> str:

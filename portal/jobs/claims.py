@@ -20,10 +20,12 @@ from models import DocumentRow, Job, Page
 from models.base import now
 from portal.domain import JobState, PageState, Task, TaskPrompt
 from portal.jobs import search
-from portal.usage.entries import EndedPage, Outcome, record_page
+from portal.usage.ledger import EndedPage, Outcome, end_page
 
 MAX_CLAIMS = 10
 STRAY_AFTER = timedelta(seconds=30)
+# Codes of failures that are nobody's but the portal's: they never count towards a tenant's cap of uncharged pages.
+PORTALS_FAULTS = frozenset({"internal", "interrupted", "file_missing", "engine_unavailable", "engine_key_refused"})
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         update(Page)
         .where(Page.id == first.scalar_subquery(), Page.state == PageState.QUEUED)
         .values(state=PageState.RUNNING, claimed_by=token, attempt=Page.attempt + 1, started_at=now())
-        .returning(Page.id, Page.attempt, Page.number, Page.document_id)
+        .returning(Page.id, Page.attempt, Page.number, Page.document_id, Page.reservation_id)
         .execution_options(synchronize_session=False)
     ).one_or_none()
     if job is None or page is None:
@@ -104,16 +106,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         document_id=document.id,
         media_type=document.media_type,
         prompt=prompt_of(job),
-        ended=EndedPage(
-            tenant_id=tenant_id,
-            member_id=job.member_id,
-            api_key_id=job.api_key_id,
-            job_id=job_id,
-            page_id=page.id,
-            task=job.task,
-            engine=job.engine,
-            is_free=job.is_sample,
-        ),
+        ended=ended_page(job, page.id, page.reservation_id or ""),
     )
 
 
@@ -145,7 +138,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     ).one_or_none()
     if job is None or changed is None:
         return False
-    record_page(session, held.ended, ending.outcome)
+    end_page(session, held.ended, ending.outcome, is_portals_fault=code in PORTALS_FAULTS)
     if ending.result is not None:
         search.remember_page(session, held.tenant_id, job.id, held.page_id, ending.result.get("text", ""))
     close_when_done(session, job)
@@ -250,6 +243,20 @@ def prompt_of(job: Job) -> TaskPrompt:
     )
 
 
+def ended_page(job: Job, page_id: str, reservation_id: str) -> EndedPage:
+    """The page as the ledger is told of it."""
+    return EndedPage(
+        tenant_id=job.tenant_id,
+        member_id=job.member_id,
+        api_key_id=job.api_key_id,
+        job_id=job.id,
+        page_id=page_id,
+        task=job.task,
+        engine=job.engine,
+        reservation_id=reservation_id,
+    )
+
+
 def _final_state(counts: dict[str, int]) -> JobState:
     if counts.get(PageState.CANCELLED):
         return JobState.CANCELLED
@@ -276,6 +283,5 @@ def _fail_interrupted(session: Session, page: Page) -> None:
         f"The portal stopped {page.attempt - page.attempts_before_retry} times while it read this page."
     )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
-    ended = EndedPage(page.tenant_id, job.member_id, job.api_key_id, job.id, page.id, job.task, job.engine)
-    record_page(session, ended, "failed")
+    end_page(session, ended_page(job, page.id, page.reservation_id or ""), "failed", is_portals_fault=True)
     close_when_done(session, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -16,7 +16,7 @@ from portal.domain import JobState, PageState, PageText, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.forecast import Forecast
-from portal.usage.entries import charged_pages
+from portal.usage.receipts import Receipt, receipts
 
 _CURSOR = re.compile(r"(\d{1,16})-(\w{1,40})", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,9 +108,14 @@ class JobView:
     eta_seconds: float | None
     submitted_by: str | None
     via: Literal["browser", "key"]
-    pages_charged: int = 0
+    receipt: Receipt = field(default_factory=lambda: Receipt(()))
     is_looked_at: bool = False
     is_sample: bool = False
+
+    @property
+    def pages_charged(self) -> int:
+        """Pages that the job has cost so far."""
+        return self.receipt.charged
 
     @property
     def pages_done(self) -> int:
@@ -141,7 +146,7 @@ def job_views(
     counts = _counts(session, tenant_id, ids)
     documents = _documents(session, tenant_id, ids)
     senders = _senders(session, tenant_id, ids)
-    charged = charged_pages(session, tenant_id, ids)
+    bills = receipts(session, tenant_id, ids)
     forecast = Forecast(session, context)
     views = []
     for job in jobs:
@@ -165,7 +170,7 @@ def job_views(
                 eta_seconds=eta,
                 submitted_by=senders.get(job.id),
                 via="browser" if job.api_key_id is None else "key",
-                pages_charged=charged.get(job.id, 0),
+                receipt=bills[job.id],
                 is_looked_at=job.looked_at is not None,
                 is_sample=job.is_sample,
             )
@@ -202,7 +207,7 @@ def page_view(page: Page, file_name: str) -> PageView:
 
 
 def _page_error(page: Page) -> PageError | None:
-    if page.error_code is None:
+    if page.error_code is None or page.state != PageState.FAILED:  # a retried page keeps its last error until it ends
         return None
     return PageError(page.error_code, page.error_message or "", page.error_remedy or "")
 

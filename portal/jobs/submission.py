@@ -10,21 +10,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models import ApiKey, DocumentRow, Job, Page
+from models import DocumentRow, Job, Page
 from models.base import new_id
 from portal import audit
+from portal.accounts.standing import refuse_ended_key
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unauthenticated, Unavailable
+from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unavailable
 from portal.jobs import search
-from portal.jobs.backlog import lock_backlog, refuse_backlog
+from portal.jobs.backlog import admit_pages, refuse_early
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
+from portal.settings import IntakeSettings
+from portal.usage.admission import Ask, Held
+from portal.usage.refusals import counting_refusals
+from portal.usage.standing import standing_of
 
 
 @dataclass(frozen=True)
@@ -51,25 +55,27 @@ class _Stored:
 def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> JobView:
     """Accepts the uploads as one job and returns it, queued.
 
-    Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy or Unavailable;
-    then nothing is stored. The uploads stay the caller's to remove.
+    Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy, Unavailable, or
+    Unauthenticated when its key has ended meanwhile; then nothing is stored. The uploads stay the caller's to remove.
     """
     engine = _check_order(context, principal, uploads, order)
-    _refuse_when_full(context, principal, engine, pages=len(uploads))
-    owner, limits = principal.tenant_id, context.settings.intake
-    admitted = [admit(upload, context.sandbox, limits, owner=owner) for upload in uploads]
+    with counting_refusals(context.database, principal.tenant_id):
+        intake = _early_look(context, principal, engine, pages=0 if order.is_sample else len(uploads))
+    owner = principal.tenant_id
+    admitted = [admit(upload, context.sandbox, intake, owner=owner) for upload in uploads]
     chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
+    ask = _ask(order, engine, pages=sum(len(pages) for pages in chosen))
     with (
+        counting_refusals(context.database, owner),
         _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
         context.database.transaction() as session,
     ):
-        lock_backlog(session)
-        refuse_backlog(session, principal.tenant_id, context, engine, pages=sum(len(pages) for pages in chosen))
-        _refuse_revoked(session, principal)
-        job = _insert(session, principal, documents, order, engine)
+        refuse_ended_key(session, principal)
+        held = admit_pages(session, context, principal, engine, ask)
+        job = _insert(session, principal, documents, order, engine, held)
     context.notices.announce(job.id)
     try:
-        return get_job(context, principal.tenant_id, job.id)
+        return get_job(context, owner, job.id)
     except Unavailable as error:
         error.job_id = job.id
         error.remedy = "The job was accepted: do not send it again, ask for it by its id later."
@@ -138,23 +144,34 @@ def _discard(context: JobContext, principal: Principal, documents: Sequence[_Sto
         discard_blobs(context, principal.tenant_id, document.document_id)
 
 
-def _refuse_when_full(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> None:
-    """The early look, before any file is opened; the one that counts is inside the transaction."""
+def _early_look(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> IntakeSettings:
+    """Refuses before any file is opened (what counts is inside the transaction); gives what a file may be."""
+    intake = context.settings.intake
     with context.database.reading() as session:
-        refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
+        refuse_early(session, context, principal, engine, pages=pages)
+        limits = standing_of(session, principal.tenant_id).terms.limits
+    own = {
+        "max_file_bytes": min(intake.max_file_bytes, limits.max_file_bytes or intake.max_file_bytes),
+        "max_document_pages": min(intake.max_document_pages, limits.max_document_pages or intake.max_document_pages),
+    }
+    return intake.model_copy(update=own)
 
 
-def _refuse_revoked(session: Session, principal: Principal) -> None:
-    """A key may have ended while its upload came in; what it began must not be taken any more."""
-    own = (ApiKey.tenant_id == principal.tenant_id, ApiKey.id == principal.api_key_id)
-    revoked_at = session.scalar(select(ApiKey.revoked_at).where(*own)) if principal.api_key_id else None
-    if revoked_at is not None:
-        raise Unauthenticated("This API key was revoked.", code="api_key_revoked", remedy="Use another key.")
+def _ask(order: Order, engine: Engine, *, pages: int) -> Ask:
+    return Ask(
+        pages=0 if order.is_sample else pages,
+        job_id=new_id("job"),
+        task=order.prompt.task,
+        engine=engine.capability.name,
+        reason="sample" if order.is_sample else "submitted",
+    )
 
 
-def _insert(session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine) -> Job:
+def _insert(  # noqa: PLR0917
+    session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine, held: Held
+) -> Job:
     job = Job(
-        id=new_id("job"),
+        id=held.job_id,
         tenant_id=principal.tenant_id,
         member_id=principal.member_id,
         api_key_id=principal.api_key_id,
@@ -168,7 +185,7 @@ def _insert(session: Session, principal: Principal, documents: Sequence[_Stored]
     session.add(job)
     session.add_all(_document_row(principal, document) for document in documents)
     session.flush()
-    session.add_all(_page_rows(job, documents))
+    session.add_all(_page_rows(job, documents, held.reservation_id))
     search.remember_names(session, job, [document.admitted.file_name for document in documents])
     audit.record(
         session,
@@ -197,7 +214,7 @@ def _document_row(principal: Principal, document: _Stored) -> DocumentRow:
     )
 
 
-def _page_rows(job: Job, documents: Sequence[_Stored]) -> Iterator[Page]:
+def _page_rows(job: Job, documents: Sequence[_Stored], reservation_id: str) -> Iterator[Page]:
     numbered = [(document, number) for document in documents for number in document.page_numbers]
     for position, (document, number) in enumerate(numbered, start=1):
         yield Page(
@@ -206,4 +223,5 @@ def _page_rows(job: Job, documents: Sequence[_Stored]) -> Iterator[Page]:
             document_id=document.document_id,
             position=position,
             number=number,
+            reservation_id=reservation_id,
         )

@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 import portal.api
-from models import Base, Job, Member, Page, Tenant, UsageEntry
+from models import Base, Job, Member, Page, Tenant
 from portal.accounts import api_keys
 from portal.accounts.members import member_principal
 from portal.accounts.peppers import Peppers
@@ -50,6 +50,7 @@ from portal.settings import (
     Settings,
     StoreSettings,
 )
+from tests.ledger import page_ends
 
 READ_AND_WRITE = (Scope.OCR, Scope.READ)
 
@@ -231,10 +232,10 @@ def stored_pages(live: Portal, job_id: str) -> list[Page]:
         return list(session.scalars(select(Page).where(Page.job_id == job_id).order_by(Page.position)))
 
 
-def usage_of(live: Portal, job_id: str) -> list[UsageEntry]:
-    """What was counted for the job."""
+def usage_of(live: Portal, job_id: str) -> list[tuple[str, int]]:
+    """(reason, charged pages) of each page of the job that ended."""
     with live.services.database.reading() as session:
-        return list(session.scalars(select(UsageEntry).where(UsageEntry.job_id == job_id)))
+        return page_ends(session, job_id)
 
 
 def assert_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_pdf_is_read_by_the_mistral_client(live: Portal, alice: Persona, mistral
     assert (answer.usage_info.pages_processed, answer.usage_info.doc_size_bytes) == (2, len(pdf(2)))
     [job] = alice.client.get("/v1/jobs").json()["data"]
     assert (job["state"], job["via"], job["documents"][0]["file_name"]) == ("succeeded", "key", "bill.pdf")
-    assert [entry.pages for entry in usage_of(live, job["id"])] == [1, 1]
+    assert usage_of(live, job["id"]) == [("read", 1)] * 2
 
 
 @pytest.mark.parametrize("shape", ["text", "object"])
@@ -211,7 +211,7 @@ def test_answer_is_a_refusal_when_every_page_failed(live: Portal, alice: Persona
     job = stored_job(live, body["job_id"])
     assert job is not None
     assert job.state == "failed"
-    assert {entry.pages for entry in usage_of(live, job.id)} == {0}
+    assert {pages for _, pages in usage_of(live, job.id)} == {0}
 
 
 def test_job_goes_on_when_the_wait_elapses(live: Portal, alice: Persona) -> None:
