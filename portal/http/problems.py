@@ -1,8 +1,8 @@
 """The one map from refusals to HTTP, and their body as problem+json (RFC 9457).
 
-A problem has type, title, status, detail, and of ours code, remedy, request_id, job_id where a job goes on
-although the request was refused, and the limit that binds where one does. Which answers are problems and which are pages the edges' translators decide:
-`api/problems.py`, `web/pages.py`.
+A problem has type, title, status, detail, and of ours code, remedy, request_id, job_id where a job goes on although the
+request was refused, and the limit that binds where one does. Which answers are problems and which are pages the edges'
+translators decide: `api/problems.py`, `web/pages.py`.
 """
 
 from __future__ import annotations
