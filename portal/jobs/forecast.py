@@ -24,7 +24,7 @@ class Outlook:
     """Why a job waits, and for how long about.
 
     `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the time
-    until its last page (None when it is over, or nobody knows). `binding` is what it waits for: other pages' turns,
+    until its last page, once its engine answers (None when it is over, or the engine is not there any more). `binding` is what it waits for: other pages' turns,
     one of the engine's slots, or the engine itself; `detail` says in words what ails that.
     """
 
@@ -60,9 +60,9 @@ class Forecast:
         last = pages_ahead(own[job.id], own, others, job=job.id, shares=shares)
         if job.engine not in self._slots:
             return Outlook(first, None, "engine_unavailable", f"The engine '{job.engine}' is not configured any more.")
-        if job.engine in self._troubles:
-            return Outlook(first, None, "engine_unavailable", f"{job.engine}: {self._troubles[job.engine]}")
         seconds = max(pace_now.page_seconds, (last + 1) * pace_now.drain_seconds)
+        if job.engine in self._troubles:
+            return Outlook(first, seconds, "engine_unavailable", f"{job.engine}: {self._troubles[job.engine]}")
         return Outlook(first, seconds, "turn" if first else "engine_slots")
 
     def _of(self, engine: str) -> dict[str, dict[str, int]]:
