@@ -22,6 +22,7 @@ from models.base import now
 from portal import audit
 from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
 from portal.accounts.peppers import Peppers
+from portal.accounts.standing import refuse_ended, refuse_ended_key
 from portal.db import Database
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
@@ -74,7 +75,7 @@ def authenticate(database: Database, peppers: Peppers, key: str, *, address: str
     if row is None or not _is_proven(peppers, row[0], key):
         raise Unauthenticated("The API key is not valid.", code="api_key_invalid")
     stored, tenant, member = row
-    _refuse_ended(stored)
+    refuse_ended(revoked_at=stored.revoked_at, expires_at=stored.expires_at)
     address = stored_address(address)
     _record_use(database, stored, address)
     scopes = _parsed(stored.scopes)
@@ -105,9 +106,10 @@ def create(
 
     `actor` is for the audit when somebody acts for the principal.
 
-    Raises InvalidRequest (api_key_name, scope_unknown, scope_missing, expiry_invalid) and Forbidden
-    (scope_not_allowed) for a scope the principal does not have itself.
+    Raises InvalidRequest (api_key_name, scope_unknown, scope_missing, expiry_invalid), Forbidden
+    (scope_not_allowed) for a scope the principal does not have itself, and Unauthenticated when its own key has ended.
     """
+    refuse_ended_key(session, principal)
     granted = _checked_scopes(principal, scopes)
     prefix = "ocr_" + _random(_PREFIX_ALPHABET, _PREFIX_LENGTH)
     key = f"{prefix}_{_random(_SECRET_ALPHABET, _SECRET_LENGTH)}"
@@ -143,8 +145,11 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
 
     `actor` is for the audit when somebody acts for the principal.
 
-    Raises NotFound, also for another tenant's key, and Forbidden when a member revokes another member's.
+    Raises NotFound, also for another tenant's key, Forbidden when a member revokes another member's, and
+    Unauthenticated when the key that asks for another's end has ended itself.
     """
+    if key_id != principal.api_key_id:
+        refuse_ended_key(session, principal)
     key, email = _own_row(session, principal, key_id)
     revoked_at = session.scalars(
         update(ApiKey)
@@ -191,14 +196,6 @@ def _is_proven(peppers: Peppers, stored: ApiKey, key: str) -> bool:
         log.warning("API key was made with a server secret that is no longer known", prefix=stored.prefix)
         return False
     return hmac.compare_digest(pepper.hexdigest(key), stored.key_hash)
-
-
-def _refuse_ended(stored: ApiKey) -> None:
-    remedy = "Make a new key on the Keys page."
-    if stored.revoked_at is not None:
-        raise Unauthenticated("The API key was revoked.", code="api_key_revoked", remedy=remedy)
-    if stored.expires_at is not None and stored.expires_at <= now():
-        raise Unauthenticated("The API key has expired.", code="api_key_expired", remedy=remedy)
 
 
 def _record_use(database: Database, stored: ApiKey, address: str | None) -> None:

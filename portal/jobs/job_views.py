@@ -202,7 +202,7 @@ def page_view(page: Page, file_name: str) -> PageView:
 
 
 def _page_error(page: Page) -> PageError | None:
-    if page.error_code is None:
+    if page.error_code is None or page.state != PageState.FAILED:  # a retried page keeps its last error until it ends
         return None
     return PageError(page.error_code, page.error_message or "", page.error_remedy or "")
 

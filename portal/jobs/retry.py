@@ -4,6 +4,10 @@ Only failed pages. Pages that were read stay as they are; cancelled ones were wi
 does not overrule: they are submitted again as a new job. A cancelled job may still have its failed pages retried, and
 ends as cancelled again.
 
+A queued page keeps the error of its last try, unseen until it ends: when the job is cancelled before the page is read
+again, it is what it was, a failed page with that error and its entry of nought (portal/jobs/endings.py), and may be
+retried once more.
+
 Counting: a failed page has a usage entry of nought. It is taken back in the transaction that queues the page, and the
 page's next end adds its one entry through the same unique `page_id` as any other. So at every moment a page has at most
 one entry, one that says 'read' is never taken back, and a page that fails thrice and is read at last is charged once.
@@ -20,6 +24,7 @@ from sqlalchemy.orm import Session
 
 from models import Job, Page
 from portal import audit
+from portal.accounts.standing import refuse_ended_key
 from portal.domain import JobState, PageState, Principal, Scope, Task
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs import claims
@@ -37,12 +42,14 @@ def retry(context: JobContext, principal: Principal, job_id: str, positions: Col
     `positions` count from 1 over the job, at most MAX_POSITIONS of them; None is for all that failed.
 
     Raises NotFound, Forbidden, Conflict (page_not_failed, nothing_to_retry), InvalidRequest (page_out_of_range,
-    unknown_model), TaskUnavailable, TooManyInFlight, and Busy when the portal is full; then nothing has changed.
+    unknown_model), TaskUnavailable, TooManyInFlight, Busy when the portal is full, and Unauthenticated when its key has
+    ended meanwhile; then nothing has changed.
     """
     if Scope.OCR not in principal.scopes:
         raise Forbidden("This key may not change jobs.", remedy="Use a key with the scope 'ocr'.")
     with context.database.transaction() as session:
         lock_backlog(session)
+        refuse_ended_key(session, principal)
         job = claims.locked_job(session, principal.tenant_id, job_id)
         if job is None:
             raise NotFound("There is no such job.")
@@ -98,9 +105,6 @@ def _queue_again(session: Session, job: Job, positions: Collection[int] | None) 
         .values(
             state=PageState.QUEUED,
             attempts_before_retry=Page.attempt,
-            error_code=None,
-            error_message=None,
-            error_remedy=None,
             started_at=None,
             finished_at=None,
         )

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models import ApiKey, DocumentRow, Job, Page
+from models import DocumentRow, Job, Page
 from models.base import new_id
 from portal import audit
+from portal.accounts.standing import refuse_ended_key
 from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unauthenticated, Unavailable
+from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unavailable
 from portal.jobs import search
 from portal.jobs.backlog import lock_backlog, refuse_backlog
 from portal.jobs.context import DEFAULT, JobContext, require_task
@@ -51,8 +51,8 @@ class _Stored:
 def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> JobView:
     """Accepts the uploads as one job and returns it, queued.
 
-    Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy or Unavailable;
-    then nothing is stored. The uploads stay the caller's to remove.
+    Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy, Unavailable, or
+    Unauthenticated when its key has ended meanwhile; then nothing is stored. The uploads stay the caller's to remove.
     """
     engine = _check_order(context, principal, uploads, order)
     _refuse_when_full(context, principal, engine, pages=len(uploads))
@@ -64,8 +64,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         context.database.transaction() as session,
     ):
         lock_backlog(session)
+        refuse_ended_key(session, principal)
         refuse_backlog(session, principal.tenant_id, context, engine, pages=sum(len(pages) for pages in chosen))
-        _refuse_revoked(session, principal)
         job = _insert(session, principal, documents, order, engine)
     context.notices.announce(job.id)
     try:
@@ -142,14 +142,6 @@ def _refuse_when_full(context: JobContext, principal: Principal, engine: Engine,
     """The early look, before any file is opened; the one that counts is inside the transaction."""
     with context.database.reading() as session:
         refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
-
-
-def _refuse_revoked(session: Session, principal: Principal) -> None:
-    """A key may have ended while its upload came in; what it began must not be taken any more."""
-    own = (ApiKey.tenant_id == principal.tenant_id, ApiKey.id == principal.api_key_id)
-    revoked_at = session.scalar(select(ApiKey.revoked_at).where(*own)) if principal.api_key_id else None
-    if revoked_at is not None:
-        raise Unauthenticated("This API key was revoked.", code="api_key_revoked", remedy="Use another key.")
 
 
 def _insert(session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine) -> Job:

@@ -7,13 +7,14 @@ import contextlib
 import io
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
 
-from models import Member, Tenant
+from models import ApiKey, Member, Tenant
+from models.base import now
 from portal.db import Database
 from portal.documents.intake import Upload
 from portal.documents.sandbox import Sandbox
@@ -140,6 +141,17 @@ def _member(session: object, tenant: Tenant, email: str, role: Role) -> Principa
         is_admin=False,
         scopes=frozenset({Scope.OCR, Scope.READ}),
     )
+
+
+def with_ended_key(bench: Bench, end: str) -> Principal:
+    """Alice by a key that was proven, and has ended since; `end` is revoked_at or expires_at."""
+    with bench.context.database.transaction() as session:
+        key = ApiKey(tenant_id=bench.alice.tenant_id, name="k", prefix=secrets.token_hex(5), key_hash="-")
+        key.pepper_id, key.scopes = "-", "ocr"
+        setattr(key, end, now())
+        session.add(key)
+        session.flush()
+        return replace(bench.alice, api_key_id=key.id)
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from sqlalchemy import func, select
 
 from models import AuditEntry, DocumentRow, Job, Page, UsageEntry
 from portal.domain import JobState, PageState, Scope
-from portal.errors import Conflict, Forbidden, NotFound
+from portal.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from portal.jobs.endings import cancel, delete
 from portal.jobs.queries import get_job
-from tests.jobs.conftest import Bench, dispatching
+from portal.jobs.retry import retry
+from tests.jobs.conftest import Bench, dispatching, with_ended_key
 
 
 def test_waiting_pages_are_dropped_when_the_job_is_cancelled(bench: Bench) -> None:
@@ -79,3 +80,14 @@ def test_strangers_and_readers_change_nothing(bench: Bench) -> None:
         with pytest.raises(Forbidden):
             act(bench.context, replace(bench.alice, scopes=frozenset({Scope.READ})), job.id)
     assert get_job(bench.context, bench.alice.tenant_id, job.id).state is JobState.QUEUED
+
+
+@pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
+def test_a_key_changes_no_job_when_it_has_ended_meanwhile(bench: Bench, end: str) -> None:
+    [over] = bench.run(bench.submit())
+    waiting, key = bench.submit(), with_ended_key(bench, end)
+    for act, job in ((cancel, waiting), (delete, over), (retry, over)):
+        with pytest.raises(Unauthenticated):
+            act(bench.context, key, job.id)
+    assert get_job(bench.context, bench.alice.tenant_id, waiting.id).state is JobState.QUEUED
+    assert get_job(bench.context, bench.alice.tenant_id, over.id).state is JobState.SUCCEEDED

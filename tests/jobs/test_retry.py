@@ -126,6 +126,41 @@ def test_retry_waits_its_turn_when_too_much_waits(sqlite_bench: Bench, limit: in
     assert _entries(sqlite_bench, job) == before
 
 
+def test_withdrawn_retry_leaves_the_page_failed_as_it_was(bench: Bench) -> None:
+    job = _partial(bench)
+    before = _entries(bench, job)
+    retry(bench.context, bench.alice, job.id)
+    back = cancel(bench.context, bench.bob, job.id)
+    assert (back.state, back.pages[1].state) == (JobState.PARTIAL, PageState.FAILED)
+    assert back.pages[1].error == job.pages[1].error is not None
+    assert back.is_looked_at
+    assert _entries(bench, job) == before
+    with pytest.raises(Conflict):
+        cancel(bench.context, bench.alice, job.id)
+
+    [done] = bench.run(retry(bench.context, bench.alice, job.id))
+    assert (done.state, done.pages_charged) == (JobState.SUCCEEDED, 3)
+    assert _entries(bench, job) == [("read", 1)] * 3
+
+
+def test_only_the_untried_page_is_cancelled_when_a_retry_is_withdrawn(sqlite_bench: Bench) -> None:
+    context, alice = sqlite_bench.context, sqlite_bench.alice
+    job = sqlite_bench.submit(pages=2)
+    with context.database.transaction() as session:
+        held = claims.claim(session, "worker", alice.tenant_id, job.id)
+        assert held is not None
+        claims.store(session, held, FAILED)
+    retry(context, alice, job.id)
+    with context.database.transaction() as session:
+        again = claims.claim(session, "worker", alice.tenant_id, job.id)
+    ended = cancel(context, alice, job.id)
+    assert [page.state.value for page in ended.pages] == ["failed", "cancelled"]
+    with context.database.transaction() as session:
+        assert again is not None
+        assert not claims.store(session, again, READ)
+    assert _entries(sqlite_bench, job) == [("failed", 0)]
+
+
 def test_cancelled_pages_stay_when_a_cancelled_job_is_retried(bench: Bench) -> None:
     job = bench.submit(pages=3)
     with bench.context.database.transaction() as session:

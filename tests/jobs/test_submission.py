@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from models import ApiKey, AuditEntry, DocumentRow, Job, Page
-from models.base import now
+from models import AuditEntry, DocumentRow, Job, Page
 from portal.documents.intake import Upload
 from portal.domain import JobState, PageState, Scope, Task, TaskPrompt
 from portal.errors import (
@@ -24,7 +23,7 @@ from portal.errors import (
 )
 from portal.jobs.queries import get_job, list_jobs
 from portal.jobs.submission import Order, submit
-from tests.jobs.conftest import Bench
+from tests.jobs.conftest import Bench, with_ended_key
 
 
 def _rows(bench: Bench) -> tuple[int, int, int]:
@@ -115,16 +114,10 @@ def test_backlog_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
     assert _rows(bench) == (10, 10, 100)
 
 
-def test_nothing_is_stored_when_the_key_was_revoked_meanwhile(bench: Bench) -> None:
-    with bench.context.database.transaction() as session:
-        tenant_id = bench.alice.tenant_id
-        key = ApiKey(tenant_id=tenant_id, name="k", prefix="p", key_hash="-", pepper_id="-", scopes="ocr")
-        key.revoked_at = now()
-        session.add(key)
-        session.flush()
-        key_id = key.id
+@pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
+def test_nothing_is_stored_when_the_key_has_ended_meanwhile(bench: Bench, end: str) -> None:
     with pytest.raises(Unauthenticated):
-        bench.submit(replace(bench.alice, api_key_id=key_id))
+        bench.submit(with_ended_key(bench, end))
     assert _rows(bench) == (0, 0, 0)
     assert _blobs(bench) == []
 

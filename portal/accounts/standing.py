@@ -1,0 +1,44 @@
+"""Whether an API key still stands: asked when it comes in, and again where what it asked for is written.
+
+A request may take minutes (an upload), and its key may be revoked or expire meanwhile. What writes on behalf of a
+principal calls `refuse_ended_key` first in the writing session: nothing that a key began appears after its end.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models import ApiKey
+from models.base import now
+from portal.domain import Principal
+from portal.errors import Unauthenticated
+
+_REMEDY = "Make a new key on the Keys page."
+
+
+def refuse_ended(*, revoked_at: datetime | None, expires_at: datetime | None) -> None:
+    """Raises Unauthenticated (api_key_revoked, api_key_expired) for a key that has ended."""
+    if revoked_at is not None:
+        raise Unauthenticated("The API key was revoked.", code="api_key_revoked", remedy=_REMEDY)
+    if expires_at is not None and expires_at <= now():
+        raise Unauthenticated("The API key has expired.", code="api_key_expired", remedy=_REMEDY)
+
+
+def refuse_ended_key(session: Session, principal: Principal) -> None:
+    """Looks again at the principal's key, and holds its row so that it does not end before this transaction does.
+
+    Nothing to see for a member in a browser. Raises Unauthenticated as `refuse_ended` does. Call it before other rows
+    are locked.
+    """
+    if principal.api_key_id is None:
+        return
+    row = session.execute(
+        select(ApiKey.revoked_at, ApiKey.expires_at)
+        .where(ApiKey.tenant_id == principal.tenant_id, ApiKey.id == principal.api_key_id)
+        .with_for_update(key_share=True)
+    ).one_or_none()
+    if row is not None:
+        refuse_ended(revoked_at=row.revoked_at, expires_at=row.expires_at)
