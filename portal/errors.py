@@ -163,6 +163,13 @@ class Unavailable(PortalError):
     remedy = "Try again in a minute; if it lasts, tell the operator."
 
 
+class TooSlow(Unavailable):
+    """A query took longer than its caller gives it, and was ended."""
+
+    code = "query_too_slow"
+    remedy = "Ask for less at once, or try again when the portal has less to do."
+
+
 class StillRunning(PortalError):
     """The wait elapsed before the job ended; the job goes on."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
@@ -11,6 +11,7 @@ from portal.documents.storage import Storage
 from portal.domain import EngineCapability, Task
 from portal.engine.base import Engine
 from portal.errors import InvalidRequest, TaskUnavailable
+from portal.jobs.heavy_reads import HeavyReads
 from portal.jobs.notices import Notices
 from portal.settings import Settings
 
@@ -87,3 +88,4 @@ class JobContext:
     sandbox: Sandbox
     engines: Engines
     notices: Notices
+    heavy_reads: HeavyReads = field(default_factory=HeavyReads)

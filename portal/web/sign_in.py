@@ -72,6 +72,8 @@ def sign_out(request: Request, services: PortalServices, browser: CurrentBrowser
         sessions.sign_out(services.database, browser.token)
     response = RedirectResponse("/login?signed_out=1", status_code=303)
     forget_session(response, request, services)
+    # Page images, and pages that the Back button would show: https and localhost only, which is where browsers obey.
+    response.headers["Clear-Site-Data"] = '"cache"'
     return response
 
 

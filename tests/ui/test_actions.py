@@ -15,6 +15,7 @@ from portal.domain import JobState, Scope
 from portal.errors import InvalidRequest, Unavailable
 from portal.jobs.queries import get_job
 from portal.services import Services
+from portal.ui.history import HistoryPage
 from portal.ui.keys import KeysPage
 from portal.ui.workspace import WorkspacePage
 from tests.jobs.conftest import Bench, sandbox, sqlite_bench
@@ -75,3 +76,37 @@ def test_rotated_key_is_shown_when_the_list_fails(
     with services.database.reading() as session:
         new = session.scalars(select(ApiKey).where(ApiKey.id != key_id)).one()
     assert f"{new.prefix}_" in shown
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"q": "x" * 201}, "at most 8 words and 200 characters"),
+        ({"q": "a b c d e f g h i"}, "at most 8 words and 200 characters"),
+        ({"group": "done", "before": "job_of_nobody"}, "There is no such job."),
+        ({"group": "done", "before": "-<img src=x>"}, "is no place in the list"),
+    ],
+)
+def test_reason_stands_in_the_lists_place_when_it_cannot_be_had(
+    sqlite_bench: Bench, services: Services, query: dict[str, str], words: str
+) -> None:
+    page, request = HistoryPage(services), _request(sqlite_bench, **query)
+    for listed in (page._load(request)[1], page._search(request)[0]):
+        assert words in listed
+        assert 'href="/history"' in listed
+        assert "<img" not in listed
+
+
+def test_deleted_job_is_told_although_the_list_cannot_be_had(sqlite_bench: Bench, services: Services) -> None:
+    [first, second] = sqlite_bench.run(sqlite_bench.submit(), sqlite_bench.submit())
+    request = _request(sqlite_bench, q="x" * 201)
+    listed, told = HistoryPage(services)._act(_event(action="delete", target=f"{first.id},{second.id}"), request)
+    assert ("200 characters" in listed, "Deleted 2 jobs." in told) == (True, True)
+
+
+def test_busy_search_offers_one_group_in_the_lists_place(sqlite_bench: Bench, services: Services) -> None:
+    searches, own = sqlite_bench.context.heavy_reads.searches, sqlite_bench.alice.tenant_id
+    with searches.one(own), searches.one(own):
+        listed = HistoryPage(services)._load(_request(sqlite_bench, q="a&b"))[1]
+    assert "searches of your tenant are running" in listed
+    assert 'href="/history?q=a%26b&amp;group=done"' in listed
