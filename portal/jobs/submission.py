@@ -23,6 +23,7 @@ from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unavailable
 from portal.jobs import search
 from portal.jobs.backlog import lock_backlog, refuse_backlog
 from portal.jobs.context import DEFAULT, JobContext, require_task
+from portal.jobs.free_samples import refuse_samples
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
 
@@ -65,6 +66,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     ):
         lock_backlog(session)
         refuse_ended_key(session, principal)
+        if order.is_sample:
+            refuse_samples(session, principal.tenant_id)
         refuse_backlog(session, principal.tenant_id, context, engine, pages=sum(len(pages) for pages in chosen))
         job = _insert(session, principal, documents, order, engine)
     context.notices.announce(job.id)

@@ -18,6 +18,7 @@ from portal.documents.intake import Upload
 from portal.domain import Task
 from portal.errors import InvalidRequest, NotFound, Unavailable
 from portal.jobs import endings, history, queries, submission
+from portal.jobs.free_samples import look_before_drawing
 from portal.jobs.queries import JobView
 from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
@@ -171,10 +172,12 @@ class WorkspacePage:
     def _run_sample(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         try:
             sample = samples.named(str(event._data.get("target")))
+            principal = identity.principal_of(request)
+            look_before_drawing(self._jobs, principal.tenant_id)
             with tempfile.TemporaryDirectory(prefix="portal-sample-") as folder:
                 upload = Upload(file_name=sample.file_name, path=Path(folder, sample.file_name))
                 sample.draw(upload.path)
-                job = submission.submit(self._jobs, identity.principal_of(request), [upload], Order(is_sample=True))
+                job = submission.submit(self._jobs, principal, [upload], Order(is_sample=True))
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}

@@ -12,11 +12,13 @@ from models import ApiKey
 from portal.accounts import api_keys
 from portal.accounts.peppers import Peppers
 from portal.domain import JobState, Scope
-from portal.errors import InvalidRequest, Unavailable
+from portal.errors import InvalidRequest, TooManyInFlight, Unavailable
 from portal.jobs.queries import get_job
+from portal.jobs.submission import Order
 from portal.services import Services
 from portal.ui.history import HistoryPage
 from portal.ui.keys import KeysPage
+from portal.ui.samples import Sample
 from portal.ui.workspace import WorkspacePage
 from tests.jobs.conftest import Bench, sandbox, sqlite_bench
 
@@ -110,3 +112,22 @@ def test_busy_search_offers_one_group_in_the_lists_place(sqlite_bench: Bench, se
         listed = HistoryPage(services)._load(_request(sqlite_bench, q="a&b"))[1]
     assert "searches of your tenant are running" in listed
     assert 'href="/history?q=a%26b&amp;group=done"' in listed
+
+
+def test_fourth_sample_is_refused_undrawn_while_three_wait(
+    sqlite_bench: Bench, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, request, asked = WorkspacePage(services), _request(sqlite_bench), _event(target="receipt")
+    for component in ("_started", "_notice"):  # stand for those that `lay` would make
+        monkeypatch.setattr(page, component, component, raising=False)
+    for _ in range(3):
+        assert page._run_sample(asked, request)[page._started]
+    charlie = _request(sqlite_bench)
+    charlie.request.scope["state"]["principal"] = sqlite_bench.charlie
+    assert page._run_sample(asked, charlie)[page._started]
+    monkeypatch.setattr(Sample, "draw", lambda *_: pytest.fail("drawn"))
+    told = page._run_sample(asked, request)
+    assert (told[page._started], "3 samples of your tenant" in told[page._notice]) == ("", True)
+    with pytest.raises(TooManyInFlight):  # nor by several at once, which all looked before the third was stored
+        sqlite_bench.submit(order=Order(is_sample=True))
+    assert sqlite_bench.submit().page_count == 1
