@@ -27,6 +27,7 @@ from portal.jobs.job_views import (
     job_views,
     page_view,
     page_views,
+    pages_mark,
     place_of_cursor,
 )
 from portal.results.assembly import ReadPage
@@ -44,6 +45,7 @@ __all__ = [
     "export_job",
     "get_job",
     "job_header",
+    "job_summary",
     "list_jobs",
     "page_reading",
     "page_text",
@@ -62,6 +64,16 @@ def get_job(context: JobContext, tenant_id: str, job_id: str) -> JobView:
     with context.database.reading() as session:
         job = _job(session, tenant_id, job_id)
         return job_views(session, context, tenant_id, [job], pages=page_views(session, tenant_id, job_id))[0]
+
+
+def job_summary(context: JobContext, tenant_id: str, job_id: str) -> tuple[JobView, str]:
+    """The job without its pages, and a mark that is another one once any of them has changed. Raises NotFound.
+
+    Its cost does not grow with what is told of each page: for who asks again and again.
+    """
+    with context.database.reading() as session:
+        [view] = job_views(session, context, tenant_id, [_job(session, tenant_id, job_id)])
+        return view, pages_mark(session, tenant_id, view)
 
 
 def list_jobs(

@@ -151,7 +151,7 @@ def _meanwhile(job: JobView) -> str:
 
 
 def _current(job: JobView) -> int:
-    return min(sum(page.state.is_final for page in job.pages) + 1, job.page_count)
+    return min(job.counts.finished + 1, job.page_count)
 
 
 def _outcome(job: JobView) -> str:

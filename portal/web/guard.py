@@ -62,7 +62,8 @@ class GuardRules:
     """What the guard holds one Gradio app to.
 
     `pages` are the names of its pages ('history'), `upload_dir` Gradio's upload folder, `public_origin` the
-    'https://host' that people see, None to take each request's own; `page_head` is HTML for the head of each page.
+    'https://host' that people see, None to take each request's own; `page_head` is HTML for the head of each page,
+    `functions` the indices of its events (None: any), since Gradio answers an unknown one with a fault.
     Bindings end after `idle_seconds` without use; a stream asks every `recheck_seconds` whether its member is still
     signed in.
     """
@@ -71,6 +72,7 @@ class GuardRules:
     upload_dir: Path
     public_origin: str | None = None
     page_head: str = ""
+    functions: frozenset[int] | None = None
     upload_bytes_per_member: int = 2 * 2**30
     upload_window_seconds: int = 3600
     max_upload_files: int = 100
@@ -229,6 +231,9 @@ class GradioGuard:
             is_mine=lambda path: self._paths.owns(path, visit.owner),
             is_own_url=lambda url: is_own_url(url, visit.scope, self._rules.public_origin),
         ).check(body)
+        functions = self._rules.functions
+        if functions is not None and "fn_index" in body and body["fn_index"] not in functions:
+            raise NotFound("There is no such event.", remedy="The portal was updated perhaps: reload the page.")
         event_id = body.get("event_id")
         if event_id is not None and not self._events.owns(event_id, visit.owner):
             raise NotFound("This event is not yours, or it has ended.")

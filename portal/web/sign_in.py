@@ -11,7 +11,7 @@ from portal.accounts import sessions
 from portal.errors import PortalError, TooManyAttempts, Unauthenticated
 from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import CurrentBrowser, forget_session, keep_session
+from portal.web.browsers import CurrentBrowser, forget_session, keep_known, keep_session, known_as
 from portal.web.forms import (
     WHOLE_FORM,
     FormExpired,
@@ -55,12 +55,14 @@ def sign_in(request: Request, services: PortalServices, browser: CurrentBrowser,
             address=browser.address,
             user_agent=browser.user_agent,
             days=services.settings.accounts.session_days,
+            known_as=known_as(request, services, fields.get("email", "")),
         )
     except (Unauthenticated, TooManyAttempts, FormExpired) as error:
         values = typed(fields, ["email"]) | {"next": target}
         return _page(request, services, FormState(values, _on_form(error)))
     response = RedirectResponse(target, status_code=303)
     keep_session(response, request, services, token)
+    keep_known(response, request, services, fields.get("email", ""))
     return response
 
 

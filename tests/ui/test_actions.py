@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from portal.accounts import api_keys
 from portal.accounts.peppers import Peppers
 from portal.domain import JobState, Scope
 from portal.errors import InvalidRequest, TooManyInFlight, Unavailable
+from portal.jobs import claims, endings, queries
 from portal.jobs.queries import get_job
 from portal.jobs.submission import Order
 from portal.services import Services
@@ -131,3 +133,37 @@ def test_fourth_sample_is_refused_undrawn_while_three_wait(
     with pytest.raises(TooManyInFlight):  # nor by several at once, which all looked before the third was stored
         sqlite_bench.submit(order=Order(is_sample=True))
     assert sqlite_bench.submit().page_count == 1
+
+
+_COMPONENTS = ("_intake", "_head", "_job", "_notice", "_bar", "_progress", "_timer", "_viewer", "_shown")
+
+
+def test_tick_reads_the_pages_only_when_one_has_changed(
+    sqlite_bench: Bench, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, job = WorkspacePage(services), sqlite_bench.submit(pages=3)
+    request = _request(sqlite_bench, job=job.id)
+    for component in _COMPONENTS:  # stand for those that `lay` would make
+        monkeypatch.setattr(page, component, component, raising=False)
+    reads: list[str] = []
+    whole = queries.get_job
+    monkeypatch.setattr(queries, "get_job", lambda *args: reads.append(args[2]) or whole(*args))
+    mark = page._refresh(request)["_shown"]
+    assert len(reads) == 1
+    for _ in range(3):
+        quiet = page._tick(mark, request)
+        assert ("_viewer" in quiet, "Next in line" in quiet["_progress"]) == (False, True)
+    assert len(reads) == 1
+    with services.database.transaction() as session:
+        held = claims.claim(session, "worker", sqlite_bench.alice.tenant_id, job.id)
+    told = page._tick(mark, request)
+    assert (json.loads(told["_viewer"])["pages"], told["_shown"] != mark) == ("rqq", True)
+    with services.database.transaction() as session:
+        assert held is not None
+        claims.release(session, held)
+        claims.claim(session, "worker", sqlite_bench.alice.tenant_id, job.id)
+    assert page._tick(told["_shown"], request)["_shown"] != told["_shown"], "as many of each state, but not the same"
+    assert len(reads) == 3
+    endings.cancel(sqlite_bench.context, sqlite_bench.alice, job.id)
+    endings.delete(sqlite_bench.context, sqlite_bench.alice, job.id)
+    assert "Job not found" in page._tick(mark, request)["_notice"]
