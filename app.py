@@ -224,6 +224,7 @@ def build_app(services: Services) -> ASGIApp:
         public_origin=public_url,
         page_head=ui.early_head(static.version),
         functions=frozenset(pages_of_gradio.fns),
+        titles=ui.titles(),
     )
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
     # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.

@@ -55,7 +55,7 @@
   // Gradio gives all pages one title; the heading says more, and a job's says how far it is.
   let name = '';
   setInterval(() => {
-    name ||= document.title;
+    name ||= document.title.split(' · ').pop();
     const heading = document.querySelector('h1')?.textContent;
     const meter = document.querySelector('.job-progress progress');
     const done = meter ? `${meter.value}/${meter.max} · ` : '';

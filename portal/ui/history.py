@@ -14,7 +14,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from portal.domain import Principal
-from portal.errors import InvalidRequest, PortalError
+from portal.errors import Busy, InvalidRequest, PortalError, TooSlow
 from portal.jobs import endings, history
 from portal.jobs.history import Group
 from portal.jobs.retry import retry
@@ -73,7 +73,8 @@ class HistoryPage:
         try:
             return self._list(request)
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
-            return history_list.refused(messages.inline(error), _asked(request))
+            is_narrower_better = isinstance(error, Busy | TooSlow)
+            return history_list.refused(messages.inline(error), _asked(request), offers_groups=is_narrower_better)
 
     def _group(self, tenant_id: str, group: Group, asked: Asked) -> Shown:
         jobs = history.find(

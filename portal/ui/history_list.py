@@ -93,11 +93,11 @@ def listing(groups: Sequence[Shown], asked: Asked, now: datetime) -> Markup:
     return Markup("{}{}").format(drawn, _paging(asked))
 
 
-def refused(reason: Markup, asked: Asked) -> Markup:
+def refused(reason: Markup, asked: Asked, *, offers_groups: bool) -> Markup:
     """What stands in the list's place when it cannot be had, with the ways on: a search in one group, all jobs."""
     if asked == Asked():
         return reason
-    narrower = [] if asked.group or not asked.text else [Asked(group, asked.text) for group in Group]
+    narrower = [Asked(group, asked.text) for group in Group] if offers_groups and not asked.group else []
     links = [(address(each), f"Search under {TITLES[each.group]}") for each in narrower if each.group]
     links.append(("/history", "Show all jobs"))
     return Markup('{}<p class="paging">{}</p>').format(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
@@ -80,3 +81,11 @@ def test_missed_page_is_shown_by_itself_when_the_portal_is_back(sign_up: SignUp,
     page.unroute("**/pages/1.json")
     page.evaluate("window.dispatchEvent(new Event('portal:back'))")
     expect(page.locator("#page-text")).to_contain_text(SECRET)
+
+
+def test_each_page_has_its_title_before_any_script_runs(sign_up: SignUp) -> None:
+    page = sign_up("Alice").page
+    for path, title in (("/", "Workspace"), ("/history", "History"), ("/keys", "Keys"), ("/history?q=a", "History")):
+        sent = page.request.get(path).text()
+        assert re.findall(r"<title>(.*?)</title>", sent) == [f"{title} · OCR Portal"]
+        assert f'"title":"{title} ' in sent
