@@ -63,7 +63,7 @@ class GuardRules:
 
     `pages` are the names of its pages ('history'), `upload_dir` Gradio's upload folder, `public_origin` the
     'https://host' that people see, None to take each request's own; `page_head` is HTML for the head of each page,
-    `functions` the indices of its events (None: any), since Gradio answers an unknown one with a fault; `titles` a title
+    `functions` the indices of its events (None: any), for Gradio answers an unknown one with a fault; `titles` a title
     for each path that has one of its own, for Gradio gives all pages one, and by a script. Bindings end after
     `idle_seconds` without use; a stream asks every `recheck_seconds` whether its member is still signed in.
     """
