@@ -208,9 +208,10 @@ def build_app(services: Services) -> ASGIApp:
     with warnings.catch_warnings():
         # It warns that several pages rule server-side rendering out, though that was not asked for.
         warnings.filterwarnings("ignore", message="SSR mode", category=UserWarning)
+        pages_of_gradio = ui.build(services)
         gr.mount_gradio_app(
             http,
-            ui.build(services),
+            pages_of_gradio,
             path="/",
             auth_dependency=gradio_username,
             favicon_path=ROOT / "static" / "icon.svg",
@@ -222,6 +223,8 @@ def build_app(services: Services) -> ASGIApp:
         upload_dir=upload_dir,
         public_origin=public_url,
         page_head=ui.early_head(static.version),
+        functions=frozenset(pages_of_gradio.fns),
+        titles=ui.titles(),
     )
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
     # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.

@@ -139,6 +139,14 @@ class TooManyAttempts(PortalError):
     remedy = "Wait as long as Retry-After says, then try again."
 
 
+class TooManySamples(PortalError):
+    """The tenant has as many of the free samples under way as it may."""
+
+    code = "too_many_samples"
+    kind = "over_quota"
+    remedy = "Wait until one is read, or read a scan of your own."
+
+
 class LimitReached(PortalError):
     """A limit of the tenant does not allow it; nothing was stored, counted or charged.
 
@@ -189,6 +197,13 @@ class Unavailable(PortalError):
     code = "unavailable"
     kind = "unavailable"
     remedy = "Try again in a minute; if it lasts, tell the operator."
+
+
+class TooSlow(Unavailable):
+    """A query took longer than its caller gives it, and was ended."""
+
+    code = "query_too_slow"
+    remedy = "Ask for less at once, or try again when the portal has less to do."
 
 
 class StillRunning(PortalError):

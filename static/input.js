@@ -90,7 +90,9 @@
   const settle = (entry, request) => {
     const answer = parsed(request.responseText);
     if (request.status === 401) return portal.signIn();
-    if (request.status === 200) Object.assign(entry, { state: 'ready', path: answer[0] });
+    // A proxy may answer 200 with a page of its own.
+    const path = request.status === 200 && Array.isArray(answer) ? answer[0] : null;
+    if (typeof path === 'string') Object.assign(entry, { state: 'ready', path });
     else refuse(entry, answer?.detail ? `${entry.name}: ${answer.detail} ${answer.remedy || ''}` : tell('upload_failed', { name: entry.name }));
     draw(entry);
     uploadNext();

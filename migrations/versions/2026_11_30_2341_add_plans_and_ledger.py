@@ -12,7 +12,7 @@ from alembic import op
 _IMMUTABLE = ("audit_entries", "deletion_records", "ledger_entries")
 
 revision = "c4adfc582671"
-down_revision = "7d1f0c3a52be"
+down_revision = "c7126ae08b34"
 branch_labels = None
 depends_on = None
 

@@ -165,12 +165,17 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
     return _view(present[0], email)
 
 
+def may_end(principal: Principal, member_id: str | None) -> bool:
+    """Whether the principal may revoke or replace a key of that member: its own ones, and as an owner all."""
+    return principal.role is Role.OWNER or member_id == principal.member_id
+
+
 def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKey, str | None]:
     row = session.execute(_of_tenant(principal.tenant_id).where(ApiKey.id == key_id)).one_or_none()
     if row is None:
         raise NotFound("There is no such API key.", code="api_key_unknown")
     key, email = row
-    if principal.role is not Role.OWNER and key.member_id != principal.member_id:
+    if not may_end(principal, key.member_id):
         raise Forbidden(
             "This key is another member's.",
             code="api_key_of_other_member",

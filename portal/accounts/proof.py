@@ -43,19 +43,20 @@ def unchanged(session: Session, account: Account) -> Member | None:
     ).one_or_none()
 
 
-def prove_again(database: Database, principal: Principal, password: str) -> Account:
+def prove_again(database: Database, principal: Principal, password: str, *, browser: str) -> Account:
     """The principal's account if the password is right.
 
-    Counts as a sign-in of the account; the address does not matter, since others behind it prove nothing here.
+    Counts as a sign-in by a known browser, `browser` being the id of its session; the address does not matter, since
+    others behind it prove nothing here.
     """
     email = principal.email or ""
     with database.transaction() as session:
-        throttle.begin_sign_in(session, email, None)
+        throttle.begin_sign_in(session, email, None, browser=browser)
         account = find_account(session, email)
     verdict = passwords.verify(password, account.password_hash if account else None)
     with database.transaction() as session:
         if account and verdict.is_right:
-            throttle.clear_account(session, email)
+            throttle.record_success(session, email, None, browser=browser)
             return account
         record_failure(session, account, principal.address)
     raise Unauthenticated(

@@ -46,21 +46,23 @@ def sign_in(
     address: str | None,
     user_agent: str | None,
     days: int,
+    known_as: str | None = None,
 ) -> str:
     """Proves a member and opens a session of `days` days; gives the token for the cookie.
 
-    Raises Unauthenticated (sign_in_failed), the same and after the same work whether the account exists, and
-    TooManyAttempts after 5 failures of the account or the address.
+    `known_as` is the browser's id by known_browsers. Raises Unauthenticated (sign_in_failed), the same and after the
+    same work whether the account exists, and TooManyAttempts after 5 failures of the account (of the browser, where the
+    account knows it) or 20 of the address.
     """
     email = normalised_email(email)
     with database.transaction() as session:
-        throttle.begin_sign_in(session, email, address)
+        throttle.begin_sign_in(session, email, address, browser=known_as)
         account = proof.find_account(session, email)
     verdict = passwords.verify(password, account.password_hash if account else None)
     token = secrets.token_urlsafe(32)
     with database.transaction() as session:
         if account and verdict.is_right and (member := proof.unchanged(session, account)):
-            throttle.record_success(session, email, address)
+            throttle.record_success(session, email, address, browser=known_as)
             member.password_hash = verdict.new_hash or member.password_hash
             _open(session, member, _Browser(token, address, user_agent), timedelta(days=days))
             return token
@@ -176,7 +178,7 @@ def change_password(
         raise InvalidRequest(
             "The new password is the same as the current one.", code="password_unchanged", remedy="Choose another one."
         )
-    account = proof.prove_again(database, principal, current_password)
+    account = proof.prove_again(database, principal, current_password, browser=_hash(token))
     new_hash = passwords.hashed(new_password)
     with database.transaction() as session:
         _replace_hash(session, principal, account, new_hash)

@@ -3,6 +3,9 @@
 An attempt on an account is counted before its password is looked at and taken back when it was right, so
 parallel guesses get no more tries than guesses in a row. An address is counted when a sign-in fails: people
 behind one address who sign in at the same moment do not use up each other's tries.
+
+A browser that has signed in to the account before (`browser`: its id by known_browsers, or of its open session) has
+tries of its own instead of the account's: strangers who use those up do not lock it out.
 """
 
 from __future__ import annotations
@@ -26,11 +29,15 @@ MAX_SIGN_UPS = 60
 SIGN_UP_WINDOW = timedelta(hours=1)
 
 
-def begin_sign_in(session: Session, email: str, address: str | None) -> None:
-    """Counts one attempt on the account. Raises TooManyAttempts after 5 failures of it, or 20 of the address."""
+def begin_sign_in(session: Session, email: str, address: str | None, *, browser: str | None = None) -> None:
+    """Counts one attempt on the account, or of the browser that it knows.
+
+    Raises TooManyAttempts after 5 failures of either, or 20 of the address.
+    """
     if address:
         _refuse_when_used_up(session, _address_subject(address))
-    _count(session, _account_subject(email), MAX_ACCOUNT_FAILURES, FAILURE_WINDOW)
+    hint = "" if browser else ", or now in a browser in which you have signed in before"
+    _count(session, _guessed_subject(email, browser), MAX_ACCOUNT_FAILURES, FAILURE_WINDOW, hint=hint)
 
 
 def record_failure(session: Session, address: str | None) -> None:
@@ -40,11 +47,14 @@ def record_failure(session: Session, address: str | None) -> None:
     purge(session)
 
 
-def record_success(session: Session, email: str, address: str | None) -> None:
-    """Clears the account's failures, and takes them back from the address: they were its own typing errors."""
+def record_success(session: Session, email: str, address: str | None, *, browser: str | None = None) -> None:
+    """Clears the failures that `begin_sign_in` counted, and takes them back from the address: typing errors of its own.
+
+    A known browser clears its own alone: the account's are strangers', who would have five more tries.
+    """
     cleared = session.execute(
         delete(SignInFailures)
-        .where(SignInFailures.subject == _account_subject(email))
+        .where(SignInFailures.subject == _guessed_subject(email, browser))
         .returning(SignInFailures.failures)
     ).scalar()
     failures = (cleared or 1) - 1
@@ -81,10 +91,10 @@ def purge(session: Session) -> None:
     )
 
 
-def _count(session: Session, subject: str, limit: int, window: timedelta) -> None:
+def _count(session: Session, subject: str, limit: int, window: timedelta, *, hint: str = "") -> None:
     failures, ends_at = _upsert(session, subject, window)
     if failures > limit:
-        raise _too_many(ends_at)
+        raise _too_many(ends_at, hint)
 
 
 def _upsert(session: Session, subject: str, window: timedelta) -> tuple[int, datetime]:
@@ -116,15 +126,19 @@ def _refuse_when_used_up(session: Session, subject: str) -> None:
         raise _too_many(row.window_ends_at)
 
 
-def _too_many(ends_at: datetime) -> TooManyAttempts:
+def _too_many(ends_at: datetime, hint: str = "") -> TooManyAttempts:
     seconds = max(1, round((ends_at - now()).total_seconds()))
     minutes = -(-seconds // 60)
     wait = "a minute" if minutes == 1 else f"{minutes} minutes"
     return TooManyAttempts(
         "There were too many attempts.",
-        remedy=f"Try again in {wait}.",
+        remedy=f"Try again in {wait}{hint}.",
         retry_after_seconds=seconds,
     )
+
+
+def _guessed_subject(email: str, browser: str | None) -> str:
+    return _account_subject(email) if browser is None else _subject("browser", f"{browser} {email}")
 
 
 def _account_subject(email: str) -> str:

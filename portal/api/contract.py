@@ -85,6 +85,9 @@ REFUSALS: Mapping[str, Refusal] = {
     "rate_limited": Refusal(429, "Your tenant has made as many requests in a minute as it may; see Retry-After."),
     "quota_exhausted": Refusal(429, "The day's or month's pages do not suffice; `limit` says which, see Retry-After."),
     "too_many_in_flight": Refusal(429, "Your tenant has as many pages waiting as it may; see Retry-After."),
+    "search_busy": Refusal(503, "Your tenant has as many searches running as it may; see Retry-After."),
+    "search_too_slow": Refusal(503, "The search took too long and was ended; the remedy says how to ask for less."),
+    "query_too_slow": Refusal(503, "The database took too long to answer."),
     "internal": Refusal(500, "A fault of the portal; tell the operator the request_id."),
     "backlog_full": Refusal(503, "The whole portal has as much waiting work as it may hold; see Retry-After."),
     "intake_busy": Refusal(503, "Too many files, of yours or of all, are being opened right now; see Retry-After."),
@@ -155,6 +158,11 @@ def job_submission() -> Responses:
     return finished | writing("no_files", "too_many_files", *_BODY_ERRORS, *_FILE_ERRORS, *_ORDER_ERRORS)
 
 
+def job_list() -> Responses:
+    """The errors of GET /v1/jobs."""
+    return reading("not_found", "invalid_request", "search_busy", "search_too_slow")
+
+
 def job_retry() -> Responses:
     """What POST …/retry answers beside 202."""
     finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
@@ -189,7 +197,7 @@ def result() -> Responses:
     kinds = {"text/plain": text, "text/markdown": text, "application/json": {"schema": {"type": "object"}}}
     header = {"description": "The job's state when the file was made", "schema": {"type": "string"}}
     own: Responses = {200: {"description": "The file", "content": kinds, "headers": {"X-Job-State": header}}}
-    return own | reading("not_found", "job_not_finished", "no_result", "invalid_request")
+    return own | reading("not_found", "job_not_finished", "no_result", "invalid_request", "query_too_slow")
 
 
 def page_image() -> Responses:

@@ -89,7 +89,7 @@ async def create_job(
     return job_body(job)
 
 
-@routes.get("", summary="List jobs", responses=contract.reading("not_found", "invalid_request"))
+@routes.get("", summary="List jobs", responses=contract.job_list())
 def list_jobs(
     services: PortalServices,
     principal: Reader,

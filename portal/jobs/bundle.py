@@ -12,16 +12,24 @@ from portal.jobs.queries import export_job, get_job
 from portal.results.export import ExportFormat
 
 MAX_JOBS = 200
+# Text deflates to a few kilobytes a page: some 50,000 pages. It lies on the disk of the uploads until it is downloaded.
+MAX_BYTES = 256 * 2**20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip can say
 
 
 def write_bundle(
-    context: JobContext, tenant_id: str, job_ids: Sequence[str], format: ExportFormat, target: IO[bytes]
+    context: JobContext,
+    tenant_id: str,
+    job_ids: Sequence[str],
+    format: ExportFormat,
+    target: IO[bytes],
+    *,
+    max_bytes: int = MAX_BYTES,
 ) -> None:
     """Writes the zip to `target`, a few pages in memory at a time, each file dated as its job.
 
     Raises NotFound when one is missing or another tenant's, Conflict when nothing of one was read yet, and
-    InvalidRequest for none or more than MAX_JOBS.
+    InvalidRequest for none or more than MAX_JOBS, and (export_too_large) when the zip would pass `max_bytes`.
     """
     chosen = list(dict.fromkeys(job_ids))
     if not 1 <= len(chosen) <= MAX_JOBS:
@@ -36,6 +44,17 @@ def write_bundle(
             with bundle.open(name, "w") as file:
                 for chunk in found.chunks:
                     file.write(chunk)
+                    _refuse_beyond(target, max_bytes)
+            _refuse_beyond(target, max_bytes)  # what the compressor still held
+
+
+def _refuse_beyond(target: IO[bytes], max_bytes: int) -> None:
+    if target.tell() > max_bytes:
+        raise InvalidRequest(
+            f"The export would be larger than {max_bytes // 2**20} MB.",
+            code="export_too_large",
+            remedy="Select fewer jobs and export the rest afterwards, or download large jobs one by one.",
+        )
 
 
 def _unused(file_name: str, taken: set[str]) -> str:

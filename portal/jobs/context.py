@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from portal.db import Database
@@ -13,6 +13,7 @@ from portal.domain import EngineCapability, Task
 from portal.engine.base import Engine
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.gate import DIRECT, Gates
+from portal.jobs.heavy_reads import HeavyReads
 from portal.jobs.notices import Notices
 from portal.settings import Settings
 
@@ -89,6 +90,7 @@ class JobContext:
     sandbox: Sandbox
     engines: Engines
     notices: Notices
+    heavy_reads: HeavyReads = field(default_factory=HeavyReads)
 
     @cached_property
     def gates(self) -> Gates:

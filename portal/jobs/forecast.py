@@ -24,8 +24,9 @@ class Outlook:
     """Why a job waits, and for how long about.
 
     `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the time
-    until its last page, once its engine answers (None when it is over, or the engine is not there any more). `binding` is what it waits for: other pages' turns,
-    one of the engine's slots, or the engine itself; `detail` says in words what ails that.
+    until its last page, once its engine answers (None when it is over, or its engine is not configured any more).
+    `binding` is what it waits for: other pages' turns, one of the engine's slots, or the engine itself; `detail` says
+    in words what ails that.
     """
 
     pages_ahead: int | None = None

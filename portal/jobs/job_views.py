@@ -82,10 +82,15 @@ class PageCounts:
     cancelled: int = 0
     blank: int = 0
 
+    @property
+    def finished(self) -> int:
+        """Pages that will not be worked on any more."""
+        return self.succeeded + self.failed + self.cancelled
+
 
 @dataclass(frozen=True)
 class JobView:
-    """A job as its tenant sees it. `pages` is empty in lists; `counts` is always there.
+    """A job as its tenant sees it. `pages` is empty in lists and summaries; `counts` is always there.
 
     `is_looked_at` is about a job that failed, wholly or in
     part: that its tenant has seen it.
@@ -183,6 +188,18 @@ def job_views(
             )
         )
     return views
+
+
+def pages_mark(session: Session, tenant_id: str, job: JobView) -> str:
+    """A short text that is another one whenever a page of the job has changed its state, told without their rows."""
+    latest = session.execute(
+        select(func.max(Page.started_at), func.max(Page.finished_at)).where(
+            Page.tenant_id == tenant_id, Page.job_id == job.id
+        )
+    ).one()
+    counts = job.counts
+    numbers = (counts.queued, counts.running, counts.succeeded, counts.failed, counts.cancelled, counts.blank)
+    return " ".join(map(str, (job.id, job.state, *numbers, *latest)))
 
 
 def page_views(session: Session, tenant_id: str, job_id: str) -> tuple[PageView, ...]:

@@ -23,6 +23,7 @@ from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unavailable
 from portal.jobs import search
 from portal.jobs.backlog import admit_pages, refuse_early
 from portal.jobs.context import DEFAULT, JobContext, require_task
+from portal.jobs.free_samples import refuse_samples
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
 from portal.settings import IntakeSettings
@@ -72,6 +73,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     ):
         refuse_ended_key(session, principal)
         held = admit_pages(session, context, principal, engine, ask)
+        if order.is_sample:
+            refuse_samples(session, principal.tenant_id)
         job = _insert(session, principal, documents, order, engine, held)
     context.notices.announce(job.id)
     try:

@@ -11,7 +11,7 @@ from portal.ui.keys import KeysPage
 from portal.ui.theme import TITLE, early_head, mount_options
 from portal.ui.workspace import WorkspacePage
 
-__all__ = ["build", "early_head", "mount_options"]
+__all__ = ["build", "early_head", "mount_options", "titles"]
 
 _UPLOAD_SWEEP_SECONDS = 3600
 _UPLOAD_LIFE_SECONDS = 6 * 3600
@@ -41,3 +41,8 @@ def build(services: Services) -> gr.Blocks:
         KeysPage(services).lay(demo)
     demo.queue(api_open=False, max_size=_MAX_WAITING_EVENTS, default_concurrency_limit=_EVENTS_AT_ONCE)
     return demo
+
+
+def titles() -> dict[str, str]:
+    """Path → the title of the page there; static/ui.js makes it more exact where a job is shown."""
+    return {path: f"{name} · {TITLE}" for name, path in shell.PAGES}

@@ -93,6 +93,18 @@ def listing(groups: Sequence[Shown], asked: Asked, now: datetime) -> Markup:
     return Markup("{}{}").format(drawn, _paging(asked))
 
 
+def refused(reason: Markup, asked: Asked, *, offers_groups: bool) -> Markup:
+    """What stands in the list's place when it cannot be had, with the ways on: a search in one group, all jobs."""
+    if asked == Asked():
+        return reason
+    narrower = [Asked(group, asked.text) for group in Group] if offers_groups and not asked.group else []
+    links = [(address(each), f"Search under {TITLES[each.group]}") for each in narrower if each.group]
+    links.append(("/history", "Show all jobs"))
+    return Markup('{}<p class="paging">{}</p>').format(
+        reason, markup.joined(Markup('<a class="button" href="{}">{}</a> ').format(*link) for link in links)
+    )
+
+
 def _nothing(asked: Asked) -> Markup:
     if asked.text.strip():
         return markup.empty(

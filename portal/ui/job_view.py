@@ -37,11 +37,10 @@ def bar(job: JobView) -> Markup:
 
 def progress(job: JobView) -> Markup:
     """The sentence on progress and a bar while there is work; static/ui.js reads out `data-announce` as it changes."""
-    finished = sum(page.state.is_final for page in job.pages)
     meter = Markup("")
     if not job.is_final:
         meter = Markup('<progress max="{}" value="{}" aria-label="Pages finished"></progress>').format(
-            max(job.page_count, 1), finished
+            max(job.page_count, 1), job.counts.finished
         )
     return Markup('<div class="job-progress" data-state="{}" data-announce="{}"><p>{}</p>{}</div>').format(
         job.state, words.announcement(job), words.progress(job), meter

@@ -25,7 +25,7 @@ _TITLES: dict[Kind, str] = {
     "not_found": "Not found",
     "conflict": "It has changed meanwhile",
     "over_quota": "Limit reached",
-    "busy": "The portal is full right now",
+    "busy": "Too busy right now",
     "unavailable": "Not available right now",
 }
 

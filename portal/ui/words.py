@@ -57,6 +57,8 @@ INPUT = {
     "upload_failed": "{name} could not be uploaded. Remove it and add it again.",
 }
 
+VIEWER_MISSING = "The page viewer could not be loaded. The job goes on, and what was read is kept."
+RELOAD = "Reload the page"
 RETRY_PAGE = "Retry this page"
 PAGE_OUTCOMES = {
     PageState.QUEUED: "This page waits for its turn. Its text appears here by itself.",
@@ -151,7 +153,7 @@ def _meanwhile(job: JobView) -> str:
 
 
 def _current(job: JobView) -> int:
-    return min(sum(page.state.is_final for page in job.pages) + 1, job.page_count)
+    return min(job.counts.finished + 1, job.page_count)
 
 
 def _outcome(job: JobView) -> str:

@@ -18,6 +18,7 @@ from portal.documents.intake import Upload
 from portal.domain import Task
 from portal.errors import InvalidRequest, NotFound, Unavailable
 from portal.jobs import endings, history, queries, submission
+from portal.jobs.free_samples import look_before_drawing
 from portal.jobs.queries import JobView
 from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
@@ -171,10 +172,12 @@ class WorkspacePage:
     def _run_sample(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         try:
             sample = samples.named(str(event._data.get("target")))
+            principal = identity.principal_of(request)
+            look_before_drawing(self._jobs, principal.tenant_id)
             with tempfile.TemporaryDirectory(prefix="portal-sample-") as folder:
                 upload = Upload(file_name=sample.file_name, path=Path(folder, sample.file_name))
                 sample.draw(upload.path)
-                job = submission.submit(self._jobs, identity.principal_of(request), [upload], Order(is_sample=True))
+                job = submission.submit(self._jobs, principal, [upload], Order(is_sample=True))
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
@@ -198,22 +201,30 @@ class WorkspacePage:
         return self._refresh(request)
 
     def _tick(self, shown: str, request: gr.Request) -> dict[Any, Any]:
+        """As `_refresh`, but the pages' rows are read only when one of them has changed since `shown`."""
+        tenant_id, job_id = identity.principal_of(request).tenant_id, identity.asked(request, "job")
+        if shown and job_id:
+            with suppress(NotFound):  # deleted meanwhile, which the refresh says
+                job, mark = queries.job_summary(self._jobs, tenant_id, job_id)
+                if mark == shown and not job.is_final:  # how one ended is told page by page
+                    return self._job_views(job)
         return self._refresh(request, shown)
 
     def _refresh(self, request: gr.Request, shown: str | None = None) -> dict[Any, Any]:
-        """Everything the address asks for; of the pages only what changed since `shown`."""
+        """Everything the address asks for; of a job that is `shown` already only what may change."""
         tenant_id = identity.principal_of(request).tenant_id
         job_id = identity.asked(request, "job")
         if not job_id:
             return self._only_intake("")
         try:
+            _, mark = queries.job_summary(self._jobs, tenant_id, job_id)  # before the pages: it may be too old only
             job = queries.get_job(self._jobs, tenant_id, job_id)
         except NotFound as error:
             return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
         if shown is None:  # opened or acted on by a person; a tick in a background tab looks at nothing
             with suppress(Unavailable):
                 history.look(self._jobs, tenant_id, job)
-        return self._job_views(job) | self._page_views(job, request, shown)
+        return self._job_views(job) | self._page_views(job, request, shown) | {self._shown: mark}
 
     def _only_intake(self, notice: str) -> dict[Any, Any]:
         return {
@@ -237,13 +248,9 @@ class WorkspacePage:
         }
 
     def _page_views(self, job: JobView, request: gr.Request, shown: str | None) -> dict[Any, Any]:
-        standing = viewer.standing(job)
-        if standing == shown:
-            return {}
         if shown:
-            return {self._viewer: standing, self._shown: standing}
-        base_url = identity.base_url_of(request, self._services.settings)
-        return {self._viewer: viewer.shown(job, base_url), self._shown: standing}
+            return {self._viewer: viewer.standing(job)}
+        return {self._viewer: viewer.shown(job, identity.base_url_of(request, self._services.settings))}
 
 
 def _member_id(request: gr.Request) -> str:

@@ -11,7 +11,7 @@ from portal.accounts import sessions
 from portal.errors import PortalError, TooManyAttempts, Unauthenticated
 from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import CurrentBrowser, forget_session, keep_session
+from portal.web.browsers import CurrentBrowser, forget_session, keep_known, keep_session, known_as
 from portal.web.forms import (
     WHOLE_FORM,
     FormExpired,
@@ -55,12 +55,14 @@ def sign_in(request: Request, services: PortalServices, browser: CurrentBrowser,
             address=browser.address,
             user_agent=browser.user_agent,
             days=services.settings.accounts.session_days,
+            known_as=known_as(request, services, fields.get("email", "")),
         )
     except (Unauthenticated, TooManyAttempts, FormExpired) as error:
         values = typed(fields, ["email"]) | {"next": target}
         return _page(request, services, FormState(values, _on_form(error)))
     response = RedirectResponse(target, status_code=303)
     keep_session(response, request, services, token)
+    keep_known(response, request, services, fields.get("email", ""))
     return response
 
 
@@ -72,6 +74,8 @@ def sign_out(request: Request, services: PortalServices, browser: CurrentBrowser
         sessions.sign_out(services.database, browser.token)
     response = RedirectResponse("/login?signed_out=1", status_code=303)
     forget_session(response, request, services)
+    # Page images, and pages that the Back button would show: https and localhost only, which is where browsers obey.
+    response.headers["Clear-Site-Data"] = '"cache"'
     return response
 
 

@@ -13,7 +13,7 @@ from portal.domain import Principal
 from portal.errors import Conflict, InvalidRequest, PortalError, TooManyAttempts
 from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import Browser, CurrentBrowser, keep_session
+from portal.web.browsers import Browser, CurrentBrowser, keep_known, keep_session
 from portal.web.forms import (
     FormExpired,
     FormState,
@@ -64,6 +64,7 @@ def sign_up(request: Request, services: PortalServices, browser: CurrentBrowser,
         return anonymous_page(request, services, "signup.html", FormState(values, placed(error, _FIELD_OF_CODE)))
     response = RedirectResponse(target, status_code=303)
     keep_session(response, request, services, _open_session(services, browser, principal))
+    keep_known(response, request, services, principal.email or "")
     return response
 
 

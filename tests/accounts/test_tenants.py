@@ -106,6 +106,16 @@ def test_email_is_taken_when_its_shape_is_plausible(database: Database, email: s
     assert _register(database, email=email).email == email
 
 
+@pytest.mark.parametrize("name", ["ACME  GMBH", "acme gmbh", "Ａcme ＧmbH"])
+def test_name_is_refused_when_it_differs_by_case_only(database: Database, name: str) -> None:
+    _register(database, "Acme GmbH")
+    with pytest.raises(Conflict) as refusal:
+        _register(database, name, "other@acme.example")
+    assert refusal.value.code == "tenant_name_taken"
+    with database.reading() as session:
+        assert session.scalars(select(Tenant.name)).all() == ["Acme GmbH"]
+
+
 def test_name_or_email_is_refused_when_taken(database: Database) -> None:
     _register(database)
     with pytest.raises(Conflict) as refusal:
