@@ -223,7 +223,7 @@ def _latest_end(state: Snapshot) -> str | None:
 
 
 def _locked(session: Session, tenant_id: str) -> Tenant:
-    tenant = session.scalars(select(Tenant).where(Tenant.id == tenant_id).with_for_update()).one_or_none()
+    tenant = session.scalars(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one_or_none()
     if tenant is None:
         raise NotFound("There is no such tenant.", code="tenant_unknown")
     return tenant
