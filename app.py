@@ -165,6 +165,7 @@ def build_services(settings: Settings) -> Services:
     from portal.jobs.notices import Notices
     from portal.private_files import make_private_folder
     from portal.services import Services
+    from portal.usage import plans
 
     make_private_folder(settings.store.data_dir)
     database = Database(settings.database_url)
@@ -172,6 +173,7 @@ def build_services(settings: Settings) -> Services:
     peppers = Peppers.load(settings)
     storage = Storage(settings.store.data_dir)
     storage.check()
+    plans.ensure_default(database)
     password = tenants.ensure_admin(database, settings)
     if password is not None:
         _announce_admin(settings.accounts.admin_email, password)

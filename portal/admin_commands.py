@@ -6,32 +6,32 @@ stderr. A refusal is printed with its remedy, and the exit status is 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 from sqlalchemy.orm import Session
 
 from models.base import now
-from portal import logs, settings
 from portal.accounts import api_keys, passwords, tenants
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.naming import checked_email
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
-from portal.db import Database
 from portal.domain import Principal
-from portal.errors import NotFound, PortalError
-from portal.private_files import make_private_folder
-from portal.settings import Settings
+from portal.errors import NotFound
+from portal.quota_commands import quotas
+from portal.shell import day as _day
+from portal.shell import opened as _opened
+from portal.shell import print_table as _print_table
+from portal.shell import say as _say
 
 admin = typer.Typer(
     name="admin",
     help="Tenants, keys and passwords, from the operator's shell; works while the portal is serving.",
     no_args_is_help=True,
 )
+admin.add_typer(quotas)
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
 KeyOption = Annotated[str, typer.Option("--key", help="The key's id or prefix")]
@@ -140,24 +140,6 @@ def reset_password(
         typer.echo(fresh)
 
 
-@contextmanager
-def _opened() -> Iterator[tuple[Settings, Database]]:
-    """The settings and the migrated database; a refusal in the block becomes words on stderr and exit status 2."""
-    try:
-        configured = settings.load()
-        logs.configure(configured.server)
-        make_private_folder(configured.store.data_dir)
-        database = Database(configured.database_url)
-        try:
-            _migrate(configured, database)
-            yield configured, database
-        finally:
-            database.dispose()
-    except PortalError as error:
-        _say(f"{error.message} {error.remedy}")
-        raise typer.Exit(2) from None
-
-
 def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:
     found = next((view for view in api_keys.list_keys(session, owner.tenant_id) if key in (view.id, view.prefix)), None)
     if found is None:
@@ -169,27 +151,6 @@ def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:
     return found
 
 
-def _migrate(configured: Settings, database: Database) -> None:
-    from portal import schema  # late: Alembic is needed only where a command really runs
-
-    database.ping()
-    if not schema.is_current(database):
-        schema.upgrade(database)
-        folder = configured.store.data_dir.resolve()
-        _say(f"Note: the database had no tables yet, or older ones, and was migrated (PORTAL_DATA_DIR is {folder}).")
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _print_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
-    for row in [heads, *rows]:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
-
-
 def _state(view: ApiKeyView) -> str:
     if view.revoked_at is not None:
         return "revoked"
@@ -198,7 +159,3 @@ def _state(view: ApiKeyView) -> str:
     if view.expires_at <= now():
         return f"expired {_day(view.expires_at)}"
     return f"{'replaced, ' if view.replaced_by else ''}until {_day(view.expires_at)}"
-
-
-def _day(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}Z" if moment else "never"

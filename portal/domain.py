@@ -33,6 +33,14 @@ class Role(StrEnum):
     MEMBER = "member"
 
 
+class TenantState(StrEnum):
+    """What a tenant may do: everything, only read and export what is there, or nothing."""
+
+    ACTIVE = "active"
+    NO_NEW_JOBS = "no_new_jobs"
+    SUSPENDED = "suspended"
+
+
 class Task(StrEnum):
     """What an engine is asked to do with a page."""
 

@@ -3,13 +3,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
-from models import ApiKey, AuditEntry, Tenant
+from models import ApiKey, AuditEntry, Tenant, TenantLimit
+from models.base import now
 from portal import schema, settings
 from portal.accounts import api_keys, sessions
 from portal.accounts.peppers import Peppers
@@ -17,6 +19,7 @@ from portal.admin_commands import admin
 from portal.db import Database
 from portal.domain import Scope
 from portal.errors import Unauthenticated
+from portal.usage.limits import DEFAULT_LIMITS, terms_of
 
 PASSWORD = "seven green kettles"
 
@@ -72,6 +75,12 @@ def test_given_password_is_not_printed_when_a_tenant_is_made(portal_database: Da
         (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing"), "list-keys"),
         (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing", "--overlap", "2d"), "overlap"),
         (("reset-password", "--email", "nobody@example.org"), "Check the spelling"),
+        (("set-quota", "--tenant", "Nobody", "--weight", "1"), "list-tenants"),
+        (("set-quota", "--tenant", "Alpha", "--pages-per-day", "1.5"), "whole number"),
+        (("set-quota", "--tenant", "Alpha", "--weight", "none"), "above 0"),
+        (("set-quota", "--tenant", "Alpha", "--weight", "2", "--until", "soon"), "2026-12-24"),
+        (("set-plan", "--tenant", "Alpha", "--plan", "nothing"), "list-plans"),
+        (("create-plan", "--name", "x", "--weight", "plan"), "Give a number"),
     ],
 )
 def test_refusal_is_said_with_its_remedy_when_a_command_cannot_be_done(
@@ -190,3 +199,36 @@ def test_neither_fastapi_nor_gradio_is_imported_by_the_commands() -> None:
     code = "import sys, portal.admin_commands; print([n for n in ('fastapi', 'gradio', 'alembic') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_quota_is_set_silently_when_the_four_options_are_given(portal_database: Database) -> None:
+    _create_alpha()
+    options = ("--pages-per-day", "50", "--pages-per-month", "900", "--requests-per-minute", "7", "--weight", "2.5")
+    for _ in range(2):
+        result = _run("set-quota", "--tenant", "Alpha", *options)
+        assert (result.exit_code, result.output) == (0, "")
+    assert _run("set-quota", "--tenant", "Alpha", "--pages-in-flight", "none", "--weight", "plan").exit_code == 0
+    with portal_database.reading() as session:
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        limits = terms_of(session, tenant_id, at=now()).limits
+    assert limits == replace(
+        DEFAULT_LIMITS, pages_per_day=50, pages_per_month=900, requests_per_minute=7, pages_in_flight=None
+    )
+
+
+def test_effect_is_said_and_nothing_set_when_it_is_a_dry_run(portal_database: Database) -> None:
+    _create_alpha()
+    result = _run("set-quota", "--tenant", "Alpha", "--pages-per-day", "0", "--dry-run")
+    assert "new work is refused until 00:00" in result.stderr
+    with portal_database.reading() as session:
+        assert session.scalars(select(TenantLimit)).all() == []
+
+
+def test_plan_is_made_given_and_listed(portal_database: Database) -> None:
+    _create_alpha()
+    made = _run("create-plan", "--name", "team", "--pages-per-day", "9", "--max-file-bytes", "none")
+    assert made.exit_code == 0, made.stderr
+    assert _run("set-plan", "--tenant", "Alpha", "--plan", "team").exit_code == 0
+    listed = [line.split() for line in _run("list-plans").stdout.splitlines()]
+    assert ["team", "1", "9", "50000"] in [line[:4] for line in listed]
+    assert ["standard", "*", "0", "5000"] in [line[:4] for line in listed]

@@ -20,7 +20,7 @@ INSERT INTO reservations (id, tenant_id, member_id, api_key_id, job_id, task, en
     pages, posted, returned, created_at, closed_at)
 SELECT 'res_' || substr(jobs.id, 5), jobs.tenant_id, jobs.member_id, jobs.api_key_id, jobs.id, jobs.task, jobs.engine,
     'submitted', {day}, {month},
-    CASE WHEN jobs.is_sample THEN 0 ELSE jobs.page_count END,
+    CASE WHEN jobs.is_sample THEN 0 ELSE (SELECT count(*) FROM pages p WHERE p.job_id = jobs.id) END,
     (SELECT count(*) FROM usage_entries u WHERE u.job_id = jobs.id AND u.pages > 0),
     CASE WHEN jobs.is_sample THEN 0 ELSE
         (SELECT count(*) FROM pages p WHERE p.job_id = jobs.id AND p.state NOT IN ('queued', 'running'))

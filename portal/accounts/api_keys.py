@@ -12,6 +12,7 @@ import string
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
 from sqlalchemy import Select, or_, select, update
@@ -278,7 +279,7 @@ def _checked_expiry(expires_at: datetime | None) -> datetime | None:
 
 
 def _record(
-    session: Session, action: str, principal: Principal, row: ApiKey, *, actor: str | None, **details: str
+    session: Session, action: str, principal: Principal, row: ApiKey, *, actor: str | None, **details: Any
 ) -> None:
     audit.record(
         session,

@@ -70,6 +70,20 @@ class Storage:
                 folder.rename(doomed)
             _remove(doomed)
 
+    def delete_tenant(self, tenant_id: str) -> None:
+        """Removes all that the tenant stored; nothing happens when it is gone already.
+
+        Each document's folder is renamed first, so a page that is being rendered cannot land in it any more.
+        """
+        root = self._root / _checked(tenant_id)
+        documents = root / "documents"
+        with storage_errors():
+            for folder in sorted(documents.iterdir()) if documents.is_dir() else ():
+                if not folder.name.startswith("."):
+                    folder = folder.rename(folder.with_name(f".{folder.name}.deleted"))
+                _remove(folder)
+            _remove(root)
+
     def sweep(self, known: Callable[[str, list[str]], set[str]], *, older_than_seconds: float) -> int:
         """Removes folders of documents that nobody knows, and half-written files that a dead process left.
 

@@ -141,6 +141,7 @@ _COMPONENTS = ("_intake", "_head", "_job", "_notice", "_bar", "_progress", "_tim
 def test_tick_reads_the_pages_only_when_one_has_changed(
     sqlite_bench: Bench, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sqlite_bench.context.engines.mark(sqlite_bench.engine, None)
     page, job = WorkspacePage(services), sqlite_bench.submit(pages=3)
     request = _request(sqlite_bench, job=job.id)
     for component in _COMPONENTS:  # stand for those that `lay` would make
