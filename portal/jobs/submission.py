@@ -16,7 +16,7 @@ from models import DocumentRow, Job, Page
 from models.base import new_id
 from portal import audit
 from portal.accounts.standing import refuse_ended_key
-from portal.documents.intake import Admitted, Upload, admit
+from portal.documents.intake import Admitted, PlanBounds, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
 from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unavailable
@@ -25,10 +25,8 @@ from portal.jobs.backlog import admit_pages, refuse_early
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
-from portal.settings import IntakeSettings
 from portal.usage.admission import Ask, Held
 from portal.usage.refusals import counting_refusals
-from portal.usage.standing import standing_of
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,9 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     """
     engine = _check_order(context, principal, uploads, order)
     with counting_refusals(context.database, principal.tenant_id):
-        intake = _early_look(context, principal, engine, pages=0 if order.is_sample else len(uploads))
-    owner = principal.tenant_id
-    admitted = [admit(upload, context.sandbox, intake, owner=owner) for upload in uploads]
+        bounds = _early_look(context, principal, engine, pages=0 if order.is_sample else len(uploads))
+    owner, intake = principal.tenant_id, context.settings.intake
+    admitted = [admit(upload, context.sandbox, intake, owner=owner, bounds=bounds) for upload in uploads]
     chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
     ask = _ask(order, engine, pages=sum(len(pages) for pages in chosen))
     with (
@@ -144,17 +142,11 @@ def _discard(context: JobContext, principal: Principal, documents: Sequence[_Sto
         discard_blobs(context, principal.tenant_id, document.document_id)
 
 
-def _early_look(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> IntakeSettings:
+def _early_look(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> PlanBounds:
     """Refuses before any file is opened (what counts is inside the transaction); gives what a file may be."""
-    intake = context.settings.intake
     with context.database.reading() as session:
-        refuse_early(session, context, principal, engine, pages=pages)
-        limits = standing_of(session, principal.tenant_id).terms.limits
-    own = {
-        "max_file_bytes": min(intake.max_file_bytes, limits.max_file_bytes or intake.max_file_bytes),
-        "max_document_pages": min(intake.max_document_pages, limits.max_document_pages or intake.max_document_pages),
-    }
-    return intake.model_copy(update=own)
+        terms = refuse_early(session, context, principal, engine, pages=pages)
+    return PlanBounds(terms.plan, terms.limits.max_file_bytes, terms.limits.max_document_pages)
 
 
 def _ask(order: Order, engine: Engine, *, pages: int) -> Ask:
