@@ -50,6 +50,7 @@ class PageBody(_Body):
     file_name: str
     state: PageState
     is_blank: bool
+    is_reused: bool = Field(description="Not read again: it has the reading of an identical page, and is free")
     confidence: float | None = Field(description="0 to 1; null where the engine gives none")
     attempt: int
     seconds: float | None
@@ -306,6 +307,7 @@ def _page_body(job_id: str, page: PageView) -> PageBody:
         file_name=page.file_name,
         state=page.state,
         is_blank=page.is_blank,
+        is_reused=page.is_reused,
         confidence=page.confidence,
         attempt=page.attempt,
         seconds=page.seconds,

@@ -64,7 +64,7 @@ def admit(
             inspection = sandbox.inspect(upload.path, owner=owner)
             if bounds is not None:
                 _check_pages_by_plan(inspection.page_count, bounds)
-            return Admitted(file_name, inspection, _sha256(upload.path), byte_size)
+            return Admitted(file_name, inspection, sha256_of(upload.path), byte_size)
     except DocumentRefused as refusal:
         raise refusals.about(file_name, refusal) from refusal
 
@@ -112,6 +112,7 @@ def _check_pages_by_plan(page_count: int, bounds: PlanBounds) -> None:
         raise refusals.by_plan(refusals.too_many_pages(page_count, bounds.max_document_pages), bounds.plan)
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The hash of the file's bytes, in hex. Raises OSError."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -169,7 +169,11 @@ class Dispatcher:
             if not waiting:
                 return None
             tenant_id, job_id = lane.choose(waiting)
-            return claims.claim(session, self._worker, tenant_id, job_id)
+            taken = claims.take_readings(session, self._context.storage, tenant_id, job_id)
+            claim = claims.claim(session, self._worker, tenant_id, job_id)
+        if taken:
+            self._context.notices.announce(job_id)
+        return claim
 
     async def _execute(self, lane: Lane, claim: Claim) -> None:
         try:

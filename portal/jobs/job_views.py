@@ -46,7 +46,8 @@ class PageError:
 class PageView:
     """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started.
 
-    `lines_to_check` is None until it is read, and where its engine gives no scores.
+    `lines_to_check` is None until it is read, and where its engine gives no scores. `is_reused` says that it was not
+    read again, but took the reading of an identical page: it is free.
     """
 
     position: int
@@ -60,6 +61,7 @@ class PageView:
     error: PageError | None
     seconds: float | None
     lines_to_check: int | None = None
+    is_reused: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ def page_view(page: Page, file_name: str) -> PageView:
         error=_page_error(page),
         seconds=pace.elapsed_seconds(page.started_at, page.finished_at),
         lines_to_check=page.lines_to_check,
+        is_reused=page.reused_page_id is not None,
     )
 
 
