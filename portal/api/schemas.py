@@ -97,6 +97,7 @@ class JobSummary(_Body):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    expires_at: datetime | None = Field(description="When it is deleted by itself; null while it is not finished")
     page_count: int
     pages_done: int
     pages_failed: int
@@ -119,6 +120,28 @@ class JobList(_Body):
 
     object: Literal["list"] = "list"
     data: list[JobSummary]
+    has_more: bool
+    next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
+
+
+class DeletionBody(_Body):
+    """That something was deleted, and what went with it; nothing of its content."""
+
+    id: str
+    object: Literal["deletion"] = "deletion"
+    kind: Literal["job", "document", "tenant"]
+    target: str = Field(description="The id of what was deleted")
+    reason: Literal["asked", "retention", "admin"]
+    actor: str
+    gone: dict[str, int] = Field(description="How many pages, readings, images, documents and bytes went")
+    at: datetime
+
+
+class DeletionList(_Body):
+    """Deletions, newest first."""
+
+    object: Literal["list"] = "list"
+    data: list[DeletionBody]
     has_more: bool
     next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
 
@@ -281,6 +304,7 @@ def _summary(job: JobView) -> dict[str, Any]:
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        "expires_at": job.expires_at,
         "page_count": job.page_count,
         "pages_done": job.pages_done,
         "pages_failed": job.pages_failed,

@@ -24,7 +24,7 @@ from portal.jobs.execution import execute, internal_failure, settle
 from portal.jobs.fairness import FairQueue
 from portal.jobs.ownership import Ownership
 from portal.jobs.pace import PAGES_AHEAD
-from portal.jobs.sweep import sweep_blobs
+from portal.jobs.upkeep import keep_up
 
 log = structlog.get_logger()
 
@@ -216,12 +216,7 @@ class Dispatcher:
     async def _sweep(self) -> None:
         while True:
             if self._is_owner:
-                try:
-                    swept = await asyncio.to_thread(sweep_blobs, self._context)
-                except (Unavailable, OSError) as error:
-                    log.warning("did not sweep", reason=type(error).__name__)
-                else:
-                    log.info("swept", documents=swept)
+                await asyncio.to_thread(keep_up, self._context)
             await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
 
     async def _start_engine(self, engine: Engine) -> None:

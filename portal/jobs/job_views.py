@@ -12,10 +12,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models import ApiKey, DocumentRow, Job, Member, Page
+from models.base import now
 from portal.domain import JobState, PageState, PageText, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.forecast import Forecast
+from portal.usage.limits import expires_at, terms_of
 from portal.usage.receipts import Receipt, receipts
 
 _CURSOR = re.compile(r"(\d{1,16})-(\w{1,40})", re.ASCII)
@@ -91,7 +93,8 @@ class JobView:
 
     `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the
     estimated time until its last page (None when it is over). `is_looked_at` is about a job that failed, wholly or in
-    part: that its tenant has seen it.
+    part: that its tenant has seen it. `expires_at` is when it is deleted by the tenant's retention; None while it is
+    not over, and when it is kept without limit.
     """
 
     id: str
@@ -113,6 +116,7 @@ class JobView:
     receipt: Receipt = field(default_factory=lambda: Receipt(()))
     is_looked_at: bool = False
     is_sample: bool = False
+    expires_at: datetime | None = None
 
     @property
     def pages_charged(self) -> int:
@@ -150,6 +154,7 @@ def job_views(
     senders = _senders(session, tenant_id, ids)
     bills = receipts(session, tenant_id, ids)
     forecast = Forecast(session, context)
+    kept_days = terms_of(session, tenant_id, at=now()).limits.retention_days if jobs else None
     views = []
     for job in jobs:
         own = counts.get(job.id, PageCounts())
@@ -175,6 +180,7 @@ def job_views(
                 receipt=bills[job.id],
                 is_looked_at=job.looked_at is not None,
                 is_sample=job.is_sample,
+                expires_at=expires_at(job.finished_at if JobState(job.state).is_final else None, kept_days),
             )
         )
     return views
