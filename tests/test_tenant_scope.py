@@ -47,6 +47,7 @@ TENANT_TABLES = (
 # Scheduling and pace look over all tenants by design; a key or a session is what proves the tenant.
 LOOK_OVER_ALL = {
     "waiting",
+    "weights_of",
     "recover",
     "requeue_strays",
     "_running",

@@ -21,7 +21,8 @@ _FILE_ERRORS = (
     *("too_many_pages", "too_many_pixels", "page_out_of_range"),
 )
 _ORDER_ERRORS = (
-    *("unknown_model", "task_unavailable", "backlog_full", "intake_busy", "too_many_in_flight"),
+    *("unknown_model", "task_unavailable", "backlog_full", "intake_busy", "tenant_suspended"),
+    *("rate_limited", "quota_exhausted", "too_many_in_flight"),
     *("unavailable", "storage_full", "storage_unavailable"),
 )
 
@@ -42,6 +43,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_invalid": Refusal(401, "The API key is unknown."),
     "api_key_revoked": Refusal(401, "The API key was revoked."),
     "api_key_expired": Refusal(401, "The API key has expired."),
+    "tenant_suspended": Refusal(403, "Your tenant may not submit work at present; the detail says why."),
     "scope_lacking": Refusal(403, "The API key lacks the scope that the route needs."),
     "scope_not_allowed": Refusal(403, "A key cannot give a scope that it does not have."),
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
@@ -80,6 +82,8 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
     "scope_missing": Refusal(422, "A key needs at least one scope."),
     "expiry_invalid": Refusal(422, "The expiry has no time zone or is past."),
+    "rate_limited": Refusal(429, "Your tenant has made as many requests in a minute as it may; see Retry-After."),
+    "quota_exhausted": Refusal(429, "The day's or month's pages do not suffice; `limit` says which, see Retry-After."),
     "too_many_in_flight": Refusal(429, "Your tenant has as many pages waiting as it may; see Retry-After."),
     "internal": Refusal(500, "A fault of the portal; tell the operator the request_id."),
     "backlog_full": Refusal(503, "The whole portal has as much waiting work as it may hold; see Retry-After."),
@@ -155,7 +159,15 @@ def job_retry() -> Responses:
     """What POST …/retry answers beside 202."""
     finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
     own = ("not_found", "page_not_failed", "nothing_to_retry", "page_out_of_range")
-    rest = ("malformed_body", "invalid_request", "unknown_model", "task_unavailable", "backlog_full", "unavailable")
+    rest = (
+        "malformed_body",
+        "invalid_request",
+        "unknown_model",
+        "task_unavailable",
+        "backlog_full",
+        "unavailable",
+        "tenant_suspended",
+    )
     return finished | writing(*own, *rest)
 
 

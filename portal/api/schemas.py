@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from portal.accounts.api_keys import ApiKeyView
 from portal.domain import EngineCapability, JobState, PageState, Scope, Task
+from portal.jobs.forecast import Outlook
 from portal.jobs.queries import JobView, PageView
 
 
@@ -69,10 +70,15 @@ class DocumentBody(_Body):
 
 
 class QueueBody(_Body):
-    """Where an unfinished job stands: pages that come before it, and seconds until it is finished, about."""
+    """Where an unfinished job stands, and what it waits for."""
 
-    pages_ahead: int | None
-    eta_seconds: float | None
+    position: int | None = Field(description="The place in the line of its next page, from 1; null when none waits")
+    pages_ahead: int | None = Field(description="Pages that are begun before its next one")
+    eta_seconds: float | None = Field(description="Seconds until it is finished, about; null when nobody knows")
+    binding: Literal["turn", "engine_slots", "engine_unavailable"] | None = Field(
+        description="What its next page waits for: other pages' turns, a slot of the engine, or the engine itself"
+    )
+    detail: str | None = Field(description="What ails the engine, in words")
 
 
 class JobLinks(_Body):
@@ -293,7 +299,7 @@ def job_path(job_id: str) -> str:
 
 def _summary(job: JobView) -> dict[str, Any]:
     own = job_path(job.id)
-    queue = None if job.is_final else QueueBody(pages_ahead=job.pages_ahead, eta_seconds=job.eta_seconds)
+    queue = None if job.is_final else _queue(job.outlook)
     return {
         "id": job.id,
         "state": job.state,
@@ -320,6 +326,17 @@ def _summary(job: JobView) -> dict[str, Any]:
             retry=f"{own}/retry" if job.pages_failed else None,
         ),
     }
+
+
+def _queue(outlook: Outlook) -> QueueBody:
+    ahead = outlook.pages_ahead
+    return QueueBody(
+        position=None if ahead is None else ahead + 1,
+        pages_ahead=ahead,
+        eta_seconds=outlook.eta_seconds,
+        binding=outlook.binding,
+        detail=outlook.detail,
+    )
 
 
 def _page_body(job_id: str, page: PageView) -> PageBody:

@@ -163,10 +163,17 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     return True
 
 
-def release(session: Session, held: Claim) -> None:
-    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame."""
+def release(session: Session, held: Claim, *, is_counted: bool = False) -> None:
+    """Gives an unfinished page back to the queue.
+
+    Its attempt is uncounted where the page was not to blame. It counts where it may have been, as when its engine went
+    away: a page that takes the engine down each time fails in the end.
+    """
     for page in _running(session, *_still_held(held)):
-        _requeue(page, is_counted=False)
+        if is_counted:
+            _requeue_or_fail(session, page)
+        else:
+            _requeue(page, is_counted=False)
 
 
 def release_all(session: Session, worker: str) -> None:
@@ -298,7 +305,7 @@ def _fail_interrupted(session: Session, page: Page) -> None:
     page.finished_at = now()
     page.error_code = "interrupted"
     page.error_message = (
-        f"The portal stopped {page.attempt - page.attempts_before_retry} times while it read this page."
+        f"The portal or its engine stopped {page.attempt - page.attempts_before_retry} times while it read this page."
     )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
     end_page(session, ended_page(job, page.id, page.reservation_id or ""), "failed", is_portals_fault=True)

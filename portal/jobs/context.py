@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
@@ -11,6 +12,7 @@ from portal.documents.storage import Storage
 from portal.domain import EngineCapability, Task
 from portal.engine.base import Engine
 from portal.errors import InvalidRequest, TaskUnavailable
+from portal.jobs.gate import DIRECT, Gates
 from portal.jobs.notices import Notices
 from portal.settings import Settings
 
@@ -87,3 +89,8 @@ class JobContext:
     sandbox: Sandbox
     engines: Engines
     notices: Notices
+
+    @cached_property
+    def gates(self) -> Gates:
+        """The gates before the engines; used on the event loop only."""
+        return Gates(partial(self.notices.announce, DIRECT))

@@ -24,6 +24,7 @@ from portal.results.serial import page_text_to_json
 
 log = structlog.get_logger()
 
+ENGINE_UNAVAILABLE = "engine_unavailable"
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5
 _STORE_RETRY_SECONDS = 2.0
@@ -32,8 +33,8 @@ _STORE_RETRY_SECONDS = 2.0
 async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
     """Works the page off.
 
-    Raises Unavailable when storage or sandbox are away: the page is not to blame and stays claimed, for the
-    dispatcher to release, as it does when it is cancelled.
+    Raises Unavailable when storage, sandbox or engine (code engine_unavailable) are away: the page is not to blame and
+    stays claimed, for the dispatcher to release, as it does when it is cancelled.
     """
     began = time.monotonic()
     ending = await _outcome(context, claim, engine, slots)
@@ -64,6 +65,8 @@ async def _outcome(context: JobContext, claim: Claim, engine: Engine, slots: asy
         image = await asyncio.to_thread(_rasterize, context, claim, scratch)
         async with slots:
             reading, attempt = await _read(engine, image, claim, context.settings.engine.page_seconds)
+        if isinstance(reading, EngineError) and reading.code == ENGINE_UNAVAILABLE:
+            raise Unavailable(reading.message, code=ENGINE_UNAVAILABLE)
         rotation = reading.rotation_degrees if isinstance(reading, PageText) else 0
         await asyncio.to_thread(_keep_view, context, image, rotation, context.storage.page_view_path(*place))
     except DocumentRefused as error:

@@ -16,7 +16,7 @@ from models.base import now
 from portal.domain import JobState, PageState, PageText, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
-from portal.jobs.forecast import Forecast
+from portal.jobs.forecast import Forecast, Outlook
 from portal.usage.limits import expires_at, terms_of
 from portal.usage.receipts import Receipt, receipts
 
@@ -91,10 +91,8 @@ class PageCounts:
 class JobView:
     """A job as its tenant sees it. `pages` is empty in lists; `counts` is always there.
 
-    `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the
-    estimated time until its last page (None when it is over). `is_looked_at` is about a job that failed, wholly or in
-    part: that its tenant has seen it. `expires_at` is when it is deleted by the tenant's retention; None while it is
-    not over, and when it is kept without limit.
+    `is_looked_at` is about a job that failed, wholly or in part: that its tenant has seen it. `expires_at` is when it
+    is deleted by the tenant's retention; None while it is not over, and when it is kept without limit.
     """
 
     id: str
@@ -109,8 +107,7 @@ class JobView:
     counts: PageCounts
     documents: tuple[DocumentView, ...]
     pages: tuple[PageView, ...]
-    pages_ahead: int | None
-    eta_seconds: float | None
+    outlook: Outlook
     submitted_by: str | None
     via: Literal["browser", "key"]
     receipt: Receipt = field(default_factory=lambda: Receipt(()))
@@ -122,6 +119,16 @@ class JobView:
     def pages_charged(self) -> int:
         """Pages that the job has cost so far."""
         return self.receipt.charged
+
+    @property
+    def pages_ahead(self) -> int | None:
+        """Pages served before its next one; None when none waits."""
+        return self.outlook.pages_ahead
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Estimated seconds until its last page; None when it is over, or nobody knows."""
+        return self.outlook.eta_seconds
 
     @property
     def pages_done(self) -> int:
@@ -158,7 +165,7 @@ def job_views(
     views = []
     for job in jobs:
         own = counts.get(job.id, PageCounts())
-        ahead, eta = forecast.of_job(job, running_pages=own.running)
+        outlook = forecast.of_job(job, running_pages=own.running)
         views.append(
             JobView(
                 id=job.id,
@@ -173,8 +180,7 @@ def job_views(
                 counts=own,
                 documents=documents.get(job.id, ()),
                 pages=pages,
-                pages_ahead=ahead,
-                eta_seconds=eta,
+                outlook=outlook,
                 submitted_by=senders.get(job.id),
                 via="browser" if job.api_key_id is None else "key",
                 receipt=bills[job.id],

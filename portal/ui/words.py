@@ -135,6 +135,8 @@ def announcement(job: JobView) -> str:
 
 
 def _place(job: JobView) -> str:
+    if job.outlook.binding == "engine_unavailable":
+        return f"Waiting for the engine. {job.outlook.detail} Your pages are kept, and read when it is back"
     if job.pages_ahead is None:
         return "Waiting"
     return "Next in line" if job.pages_ahead == 0 else f"{ordinal(job.pages_ahead + 1)} in line"

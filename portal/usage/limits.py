@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from models import Plan, Tenant, TenantLimit
@@ -44,6 +45,7 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+_IS_ITS_PLAN = or_(Plan.id == Tenant.plan_id, and_(Tenant.plan_id.is_(None), Plan.is_default))
 DEFAULT_PLAN = "standard"
 
 
@@ -61,9 +63,7 @@ class Terms:
 def terms_of(session: Session, tenant_id: str, *, at: datetime) -> Terms:
     """The tenant's terms at the moment `at` (aware). Raises NotFound."""
     row = session.execute(
-        select(Tenant, Plan)
-        .outerjoin(Plan, or_(Plan.id == Tenant.plan_id, and_(Tenant.plan_id.is_(None), Plan.is_default)))
-        .where(Tenant.id == tenant_id)
+        select(Tenant, Plan).outerjoin(Plan, _IS_ITS_PLAN).where(Tenant.id == tenant_id)
     ).one_or_none()
     if row is None:
         raise NotFound("There is no such tenant.")
@@ -76,6 +76,22 @@ def terms_of(session: Session, tenant_id: str, *, at: datetime) -> Terms:
         state=TenantState(tenant.state),
         state_reason=tenant.state_reason,
     )
+
+
+def weights_of(session: Session, tenant_ids: Iterable[str], *, at: datetime) -> dict[str, float]:
+    """Tenant → its weight at the moment `at`: of all those that wait, for the gate."""
+    is_own = and_(
+        TenantLimit.tenant_id == Tenant.id,
+        TenantLimit.name == Limit.WEIGHT.value,
+        or_(TenantLimit.until.is_(None), TenantLimit.until > at),
+    )
+    rows = session.execute(
+        select(Tenant.id, func.coalesce(TenantLimit.value, Plan.weight, DEFAULT_LIMITS.weight))
+        .outerjoin(Plan, _IS_ITS_PLAN)
+        .outerjoin(TenantLimit, is_own)
+        .where(Tenant.id.in_(tenant_ids))
+    )
+    return {tenant_id: float(weight) for tenant_id, weight in rows}
 
 
 def limits_of_plan(plan: Plan) -> Limits:

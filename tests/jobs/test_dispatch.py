@@ -13,6 +13,7 @@ from models.base import now
 from portal.db import Database
 from portal.domain import JobState, PageState
 from portal.engine import fakes
+from portal.errors import EngineError
 from portal.jobs import claims
 from portal.jobs.dispatch import Dispatcher
 from portal.jobs.notices import Notices
@@ -230,3 +231,32 @@ def test_state_of_every_job_is_final_when_nothing_waits(bench: Bench) -> None:
     bench.run(*jobs)
     with bench.context.database.reading() as session:
         assert {JobState(state).is_final for state in session.scalars(select(Job.state))} == {True}
+
+
+def test_page_is_read_after_all_when_its_engine_was_away_for_a_while(bench: Bench) -> None:
+    away = EngineError("The engine does not answer.", is_permanent=False, code="engine_unavailable")
+    bench.engine.script = [fakes.Step(error=away)] * 3 + [fakes.answers("back")]
+    [job] = bench.run(bench.submit())
+    assert (job.state, job.pages[0].error, job.pages_charged) == (JobState.SUCCEEDED, None, 1)
+    assert job.pages[0].attempt == 2
+    assert bench.context.engines.is_ready(bench.engine), "it has answered its probe again"
+
+
+def test_page_fails_uncharged_when_the_engine_goes_away_on_it_each_time(sqlite_bench: Bench) -> None:
+    away = EngineError("The engine does not answer.", is_permanent=True, code="engine_unavailable")
+    sqlite_bench.engine.script = [fakes.Step(error=away)]
+    [job] = sqlite_bench.run(sqlite_bench.submit())
+    assert (job.state, job.pages_charged) == (JobState.FAILED, 0)
+    error = job.pages[0].error
+    assert error is not None
+    assert (error.code, job.pages[0].attempt) == ("interrupted", claims.MAX_CLAIMS)
+
+
+def test_waiting_job_says_that_its_engine_is_away(sqlite_bench: Bench) -> None:
+    context = sqlite_bench.context
+    context.engines.mark(sqlite_bench.engine, None)
+    job = sqlite_bench.submit()
+    assert (job.outlook.binding, job.outlook.detail) == ("engine_slots", None)
+    context.engines.mark(sqlite_bench.engine, "it does not answer.")
+    outlook = get_job(context, sqlite_bench.alice.tenant_id, job.id).outlook
+    assert (outlook.binding, outlook.detail) == ("engine_unavailable", "fake: it does not answer.")
