@@ -13,11 +13,13 @@ import typer
 from sqlalchemy.orm import Session
 
 from models.base import now
+from portal import audit
 from portal.accounts import api_keys, passwords, tenants
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.naming import checked_email
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
+from portal.db import Database
 from portal.domain import Principal
 from portal.errors import NotFound
 from portal.quota_commands import quotas
@@ -25,6 +27,7 @@ from portal.shell import day as _day
 from portal.shell import opened as _opened
 from portal.shell import print_table as _print_table
 from portal.shell import say as _say
+from portal.usage import books
 
 admin = typer.Typer(
     name="admin",
@@ -47,12 +50,14 @@ def create_tenant(
     password: PasswordOption = None,
 ) -> None:
     """Make a tenant and its owner. Without --password, a one-time password is printed."""
-    with _opened() as (_, database):
+    with _opened() as (configured, database):
         chosen = password if password is not None else passwords.one_time_password()
         passwords.check_policy(chosen, checked_email(email))
         password_hash = passwords.hashed(chosen)
         with database.transaction() as session:
-            owner = tenants.create_tenant(session, name=name, email=email, password_hash=password_hash)
+            owner = tenants.create_tenant(
+                session, name=name, email=email, password_hash=password_hash, time_zone=configured.accounts.time_zone
+            )
     _say(f"Tenant '{owner.tenant_name}' is made; {owner.email} owns it.")
     if password is None:
         _say("One-time password, shown only now; change it on the Account page:")
@@ -138,6 +143,56 @@ def reset_password(
     if password is None:
         _say("One-time password, shown only now; change it on the Account page:")
         typer.echo(fresh)
+
+
+@admin.command("check-ledger")
+def check_ledger(
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set reservations and counters by the entries, and return strays.")
+    ] = False,
+) -> None:
+    """Prove that entries = reservations = counters for each tenant. Exit status 1 when they do not agree."""
+    from portal.jobs import stray_reservations  # late, as in all commands that need the heavier parts
+
+    with _opened() as (_, database):
+        if repair:
+            _repair(database)
+        with database.reading() as session:  # one snapshot, so that it holds while the portal works
+            checked, strays = books.check(session), stray_reservations.strays(session)
+        _print_table(
+            ("TENANT", "RESERVED", "POSTED", "RETURNED", "PENDING", "BOOKS"),
+            [
+                (each.tenant_name, *map(str, each.entries), str(each.pending), "differ" if each.faults else "agree")
+                for each in checked
+            ],
+        )
+    pages = sum(count for found in strays.values() for _, count in found)
+    if pages:
+        _say(f"{pages} pages are reserved for nobody; the portal returns them by itself within the hour, or --repair.")
+    for each in checked:
+        for fault in each.faults:
+            _say(f"{each.tenant_name}: {fault}")
+    if any(each.faults for each in checked):
+        _say("Set it right with: python app.py admin check-ledger --repair")
+        raise typer.Exit(1)
+
+
+def _repair(database: Database) -> None:
+    from portal.jobs import stray_reservations
+
+    with database.reading() as session:
+        wrong = [each for each in books.check(session) if each.faults]
+    for each in wrong:
+        with database.transaction() as session:
+            books.repair(session, each.tenant_id)
+            audit.record(
+                session, "ledger.repaired", actor=tenants.OPERATOR, tenant_id=each.tenant_id, faults=len(each.faults)
+            )
+        _say(f"{each.tenant_name}: reservations and counters are set by the entries.")
+    swept = stray_reservations.sweep_reservations(database)
+    if swept.pages:
+        _say(f"{swept.pages} pages of {swept.reservations} reservations that were nobody's are returned.")
 
 
 def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:

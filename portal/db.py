@@ -32,6 +32,7 @@ log = structlog.get_logger()
 
 _SQLITE_BUSY_MS = 15_000
 _SQLITE_STEPS = 1000  # of its machine, between two looks at the clock: a text that is searched is a dozen
+_CHECKPOINT_BUSY_MS = 200
 _POSTGRES_CONNECTIONS = 8
 _DRIVERS = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}
 
@@ -147,6 +148,24 @@ class Database:
         position = func.instr if self.is_sqlite else func.strpos
         return position(column, part) > 0
 
+    def forget_deleted(self) -> None:
+        """Has SQLite overwrite what deleted rows left in its file and write-ahead log.
+
+        While somebody reads it is left for the next time; a log that fills is begun anew anyway. Postgres does it by
+        itself (autovacuum).
+        """
+        if not self.is_sqlite:
+            return
+        with self._writer, self._translated(), self.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            driver.execute(f"PRAGMA busy_timeout={_CHECKPOINT_BUSY_MS}")
+            try:
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.OperationalError as error:
+                log.info("deleted rows stay in the log for now", reason=str(error))
+            finally:
+                driver.execute(f"PRAGMA busy_timeout={_SQLITE_BUSY_MS}")
+
     def ping(self) -> None:
         """Raises Unavailable when the database does not answer."""
         with self.reading() as session:
@@ -239,6 +258,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",  # NORMAL may lose the last commits in a power cut, and a job was promised by then
         "foreign_keys=ON",
+        "secure_delete=ON",  # what is deleted is overwritten, not only unlinked: people were promised that it is gone
         f"busy_timeout={_SQLITE_BUSY_MS}",
     ):
         cursor.execute(f"PRAGMA {pragma}")

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -70,6 +71,14 @@ def _network(value: str) -> str:
     return value if value == "*" else str(ipaddress.ip_network(value, strict=False))
 
 
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be an IANA time zone such as Europe/Berlin") from None
+    return value
+
+
 class _Group(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, enable_decoding=False
@@ -112,6 +121,7 @@ class AccountSettings(_Group):
     admin_email: str = "admin@localhost"
     admin_password: SecretStr | None = None
     secret: SecretStr | None = None
+    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
     session_days: int = Field(14, ge=1, le=365)
 
 

@@ -40,6 +40,7 @@ def register(
     email: str,
     password: str,
     address: str | None,
+    time_zone: str = "UTC",
 ) -> Principal:
     """Signs up a new tenant with its owner; gives the owner's principal (not yet signed in).
 
@@ -58,19 +59,19 @@ def register(
         throttle.begin_sign_up(session, address)
     password_hash = passwords.hashed(password)
     with database.transaction() as session:
-        principal = _insert(session, name=name, email=email, password_hash=password_hash)
+        principal = _insert(session, name=name, email=email, password_hash=password_hash, time_zone=time_zone)
         _record_creation(session, principal, actor=email, address=address)
     return replace(principal, address=stored_address(address))
 
 
-def create_tenant(session: Session, *, name: str, email: str, password_hash: str) -> Principal:
+def create_tenant(session: Session, *, name: str, email: str, password_hash: str, time_zone: str = "UTC") -> Principal:
     """Makes a tenant and its owner for the operator; gives the owner's principal.
 
     `password_hash` comes from `passwords.hashed`, called before the transaction. Raises InvalidRequest
     (tenant_name_…, email_invalid) and Conflict (tenant_name_taken, email_taken).
     """
     name, email = checked_tenant_name(name), checked_email(email)
-    principal = _insert(session, name=name, email=email, password_hash=password_hash)
+    principal = _insert(session, name=name, email=email, password_hash=password_hash, time_zone=time_zone)
     _record_creation(session, principal, actor=OPERATOR, address=None)
     return principal
 
@@ -90,7 +91,14 @@ def ensure_admin(database: Database, settings: Settings) -> str | None:
     password_hash = passwords.hashed(password)
     try:
         with database.transaction() as session:
-            principal = _insert(session, name=ADMIN_TENANT, email=email, password_hash=password_hash, is_admin=True)
+            principal = _insert(
+                session,
+                name=ADMIN_TENANT,
+                email=email,
+                password_hash=password_hash,
+                is_admin=True,
+                time_zone=settings.accounts.time_zone,
+            )
             audit.record(session, "admin.created", actor="first start", tenant_id=principal.tenant_id, target=email)
     except Conflict:
         if _has_admin(database):
@@ -147,9 +155,11 @@ def list_tenants(session: Session) -> list[tuple[str, str, datetime]]:
     return list(owners.values())
 
 
-def _insert(session: Session, *, name: str, email: str, password_hash: str, is_admin: bool = False) -> Principal:
+def _insert(
+    session: Session, *, name: str, email: str, password_hash: str, is_admin: bool = False, time_zone: str = "UTC"
+) -> Principal:
     tenant = session.scalars(
-        insert_into(session, Tenant).values(name=name).on_conflict_do_nothing().returning(Tenant)
+        insert_into(session, Tenant).values(name=name, time_zone=time_zone).on_conflict_do_nothing().returning(Tenant)
     ).one_or_none()
     if tenant is None:
         raise Conflict(

@@ -51,6 +51,13 @@ class JobOptions(BaseModel):
         Annotated[str, AfterValidator(_printable)] | None,
         Field(max_length=40, description="Target language of the task 'translate'"),
     ] = None
+    fresh: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="Read pages also where your tenant has an identical page's text already, which is free",
+        ),
+    ] = False
 
 
 def order_from(texts: Mapping[str, str], *, max_pages: int) -> Order:
@@ -60,7 +67,12 @@ def order_from(texts: Mapping[str, str], *, max_pages: int) -> Order:
         task=_task(texts.get("task", "")), fields=_fields(texts.get("fields", "")), language=options.language
     )
     _refuse_unused(prompt)
-    return Order(prompt=prompt, engine=options.engine, page_numbers=_pages(options.pages, max_pages))
+    return Order(
+        prompt=prompt,
+        engine=options.engine,
+        page_numbers=_pages(options.pages, max_pages),
+        is_fresh=options.fresh,
+    )
 
 
 def _task(text: str) -> Task:

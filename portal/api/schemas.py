@@ -51,6 +51,7 @@ class PageBody(_Body):
     file_name: str
     state: PageState
     is_blank: bool
+    is_reused: bool = Field(description="Not read again: it has the reading of an identical page, and is free")
     confidence: float | None = Field(description="0 to 1; null where the engine gives none")
     attempt: int
     seconds: float | None
@@ -102,6 +103,7 @@ class JobSummary(_Body):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    expires_at: datetime | None = Field(description="When it is deleted by itself; null while it is not finished")
     page_count: int
     pages_done: int
     pages_failed: int
@@ -124,6 +126,28 @@ class JobList(_Body):
 
     object: Literal["list"] = "list"
     data: list[JobSummary]
+    has_more: bool
+    next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
+
+
+class DeletionBody(_Body):
+    """That something was deleted, and what went with it; nothing of its content."""
+
+    id: str
+    object: Literal["deletion"] = "deletion"
+    kind: Literal["job", "document", "tenant"]
+    target: str = Field(description="The id of what was deleted")
+    reason: Literal["asked", "retention", "admin"]
+    actor: str
+    gone: dict[str, int] = Field(description="How many pages, readings, images, documents and bytes went")
+    at: datetime
+
+
+class DeletionList(_Body):
+    """Deletions, newest first."""
+
+    object: Literal["list"] = "list"
+    data: list[DeletionBody]
     has_more: bool
     next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
 
@@ -286,6 +310,7 @@ def _summary(job: JobView) -> dict[str, Any]:
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        "expires_at": job.expires_at,
         "page_count": job.page_count,
         "pages_done": job.pages_done,
         "pages_failed": job.pages_failed,
@@ -323,6 +348,7 @@ def _page_body(job_id: str, page: PageView) -> PageBody:
         file_name=page.file_name,
         state=page.state,
         is_blank=page.is_blank,
+        is_reused=page.is_reused,
         confidence=page.confidence,
         attempt=page.attempt,
         seconds=page.seconds,

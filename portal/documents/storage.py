@@ -57,6 +57,19 @@ class Storage:
             shutil.rmtree(target.parent, ignore_errors=True)
             raise
 
+    def take_over(self, source: Path, target: Path) -> None:
+        """Makes a file of another document also this one's: one copy on disk, which stays until both are deleted.
+
+        Whole or absent, whatever interrupts it. Nothing happens when the source is gone or the target is there. Raises
+        Unavailable.
+        """
+        with storage_errors(), suppress(FileNotFoundError, FileExistsError):
+            try:
+                target.hardlink_to(source)
+            except (PermissionError, NotImplementedError):  # a file system without hard links
+                with source.open("rb") as given, replacing(target) as part, part.open("r+b") as copy:
+                    shutil.copyfileobj(given, copy, 2**20)
+
     def delete_document(self, tenant_id: str, document_id: str) -> None:
         """Removes the document and its pages; nothing happens when it is gone already.
 

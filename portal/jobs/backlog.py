@@ -16,7 +16,7 @@ from portal.jobs import pace
 from portal.jobs.context import JobContext
 from portal.usage.admission import Ask, Held, reserve
 from portal.usage.bindings import refusal
-from portal.usage.limits import refuse_suspended
+from portal.usage.limits import Terms, refuse_suspended
 from portal.usage.standing import standing_of
 
 _RESERVE_SHARE = 10
@@ -36,14 +36,15 @@ def admit_pages(session: Session, context: JobContext, principal: Principal, eng
         raise _with_pace(session, error, engine, ask.pages) from error
 
 
-def refuse_early(session: Session, context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> None:
-    """Raises what `admit_pages` would raise for at least so many pages now; sets nothing aside."""
+def refuse_early(session: Session, context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> Terms:
+    """Raises what `admit_pages` would raise for at least so many pages now; sets nothing aside. Gives the terms."""
     standing = standing_of(session, principal.tenant_id)
     refuse_suspended(standing.terms)
     _refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
     refused = refusal(standing.counters, standing.terms.limits, standing.period, pages=pages)
     if refused is not None:
         raise _with_pace(session, refused, engine, pages)
+    return standing.terms
 
 
 def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engine: Engine, *, pages: int) -> None:

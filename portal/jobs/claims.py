@@ -18,8 +18,9 @@ from sqlalchemy.orm import Session
 
 from models import DocumentRow, Job, Page
 from models.base import now
+from portal.documents.storage import Storage
 from portal.domain import JobState, PageState, Task, TaskPrompt
-from portal.jobs import search
+from portal.jobs import reruns, search
 from portal.usage.ledger import EndedPage, Outcome, end_page
 
 MAX_CLAIMS = 10
@@ -61,11 +62,14 @@ class Ending:
 
 
 def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
-    """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules."""
+    """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules.
+
+    Pages whose twin is being read are left out: they wait for its reading, not for a turn.
+    """
     rows = session.execute(
         select(Page.tenant_id, Page.job_id, func.count())
         .join(Job, Job.id == Page.job_id)
-        .where(Page.state == PageState.QUEUED, Job.engine == engine)
+        .where(Page.state == PageState.QUEUED, Job.engine == engine, reruns.is_free_to_claim())
         .group_by(Page.tenant_id, Page.job_id, Job.created_at)
         .order_by(Job.created_at, Page.job_id)
     )
@@ -81,7 +85,9 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
     job = locked_job(session, tenant_id, job_id)
     first = (
         select(Page.id)
+        .join(Job, Job.id == Page.job_id)
         .where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.state == PageState.QUEUED)
+        .where(reruns.is_free_to_claim())
         .order_by(Page.position)
         .limit(1)
     )
@@ -110,6 +116,17 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
     )
 
 
+def take_readings(session: Session, storage: Storage, tenant_id: str, job_id: str) -> int:
+    """Gives the job's waiting pages the readings of twins that have ended, and closes it after its last page."""
+    job = locked_job(session, tenant_id, job_id)
+    taken = 0 if job is None else reruns.take(session, storage, job)
+    if job is not None and taken:
+        if job.state == JobState.QUEUED:
+            job.state, job.started_at = JobState.RUNNING, now()
+        close_when_done(session, job)
+    return taken
+
+
 def store(session: Session, held: Claim, ending: Ending) -> bool:
     """Stores the page's outcome, counts it, and closes the job after its last page.
 
@@ -123,6 +140,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
         .values(
             state=ending.state,
             attempt=ending.attempt,
+            rerun_key=None if ending.outcome == "truncated" else Page.rerun_key,
             is_blank=ending.outcome == "blank",
             result=ending.result,
             confidence=ending.confidence,

@@ -24,7 +24,7 @@ from portal.jobs.context import JobContext
 from portal.jobs.execution import ENGINE_UNAVAILABLE, execute, internal_failure, settle
 from portal.jobs.gate import Gate, Turn
 from portal.jobs.ownership import Ownership
-from portal.jobs.sweep import sweep_blobs
+from portal.jobs.upkeep import keep_up
 from portal.usage.limits import weights_of
 
 log = structlog.get_logger()
@@ -185,7 +185,11 @@ class Dispatcher:
 
     def _claim_next(self, turn: Turn) -> Claim | None:
         with self._context.database.transaction() as session:
-            return claims.claim(session, self._worker, turn.tenant_id, turn.flow)
+            taken = claims.take_readings(session, self._context.storage, turn.tenant_id, turn.flow)
+            claim = claims.claim(session, self._worker, turn.tenant_id, turn.flow)
+        if taken:
+            self._context.notices.announce(turn.flow)
+        return claim
 
     async def _execute(self, lane: Lane, claim: Claim) -> None:
         try:
@@ -234,12 +238,7 @@ class Dispatcher:
     async def _sweep(self) -> None:
         while True:
             if self._is_owner:
-                try:
-                    swept = await asyncio.to_thread(sweep_blobs, self._context)
-                except (Unavailable, OSError) as error:
-                    log.warning("did not sweep", reason=type(error).__name__)
-                else:
-                    log.info("swept", documents=swept)
+                await asyncio.to_thread(keep_up, self._context)
             await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
 
     async def _start_engine(self, engine: Engine) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sqlalchemy import ColumnElement, select, update
-from sqlalchemy import delete as sql_delete
+from sqlalchemy import ColumnElement, update
 from sqlalchemy.orm import Session
 
-from models import DocumentRow, Job, Page, SearchText
+from models import Job, Page
 from models.base import now
 from portal import audit
 from portal.accounts.standing import refuse_ended_key
 from portal.domain import JobState, PageState, Principal, Scope
 from portal.errors import Conflict, Forbidden, NotFound
-from portal.jobs import claims
+from portal.jobs import claims, deletion
 from portal.jobs.context import JobContext
 from portal.jobs.queries import JobView, get_job
-from portal.jobs.sweep import discard_blobs
 from portal.usage.ledger import return_rest
 
 
@@ -49,7 +47,7 @@ def cancel(context: JobContext, principal: Principal, job_id: str) -> JobView:
 def delete(context: JobContext, principal: Principal, job_id: str) -> None:
     """Removes a finished job, its pages and the documents that only it used, rows and blobs.
 
-    Usage entries and the audit entry stay. Raises NotFound, Forbidden, Conflict while the job is not over, or
+    Ledger, audit entry and a deletion record stay. Raises NotFound, Forbidden, Conflict while the job is not over, or
     Unauthenticated when its key has ended.
     """
     _require_ocr(principal)
@@ -59,9 +57,8 @@ def delete(context: JobContext, principal: Principal, job_id: str) -> None:
         if not JobState(job.state).is_final:
             raise Conflict("The job is not over.", remedy="Cancel it first, then delete it.")
         _record(session, principal, "job.deleted", job)
-        documents = _delete_rows(session, job)
-    for document_id in documents:
-        discard_blobs(context, principal.tenant_id, document_id)
+        documents = deletion.delete_rows(session, context, job, actor=principal.label, reason="asked")
+    deletion.discard(context, principal.tenant_id, documents)
     context.notices.announce(job_id)
 
 
@@ -105,20 +102,6 @@ def _unfinished(job: Job) -> tuple[ColumnElement[bool], ...]:
         Page.job_id == job.id,
         Page.state.in_((PageState.QUEUED, PageState.RUNNING)),
     )
-
-
-def _delete_rows(session: Session, job: Job) -> list[str]:
-    own = select(Page.document_id).where(Page.tenant_id == job.tenant_id, Page.job_id == job.id)
-    used = set(session.scalars(own))
-    session.execute(sql_delete(SearchText).where(SearchText.tenant_id == job.tenant_id, SearchText.job_id == job.id))
-    session.execute(sql_delete(Page).where(Page.tenant_id == job.tenant_id, Page.job_id == job.id))
-    session.execute(sql_delete(Job).where(Job.tenant_id == job.tenant_id, Job.id == job.id))
-    still_used = set(
-        session.scalars(select(Page.document_id).where(Page.tenant_id == job.tenant_id, Page.document_id.in_(used)))
-    )
-    unused = sorted(used - still_used)
-    session.execute(sql_delete(DocumentRow).where(DocumentRow.tenant_id == job.tenant_id, DocumentRow.id.in_(unused)))
-    return unused
 
 
 def _record(session: Session, principal: Principal, action: str, job: Job) -> None:

@@ -17,7 +17,7 @@ from portal.documents.rasterize import rasterize, write_view
 from portal.domain import PageImage, PageState, PageText
 from portal.engine.base import Engine
 from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
-from portal.jobs import claims
+from portal.jobs import claims, reruns
 from portal.jobs.claims import Claim, Ending
 from portal.jobs.context import JobContext
 from portal.results.serial import page_text_to_json
@@ -161,3 +161,21 @@ async def settle(context: JobContext, claim: Claim, ending: Ending) -> None:
 def _store(context: JobContext, claim: Claim, ending: Ending) -> None:
     with context.database.transaction() as session:
         claims.store(session, claim, ending)
+    if ending.result is not None:
+        _hand_over(context, claim)
+
+
+def _hand_over(context: JobContext, claim: Claim) -> None:
+    """Twins that waited for this page take its reading, each job in a transaction of its own.
+
+    What fails here is made up for when the job's turn comes (`Dispatcher`), so also after a death.
+    """
+    try:
+        with context.database.reading() as session:
+            jobs = reruns.jobs_with_twins(session, claim.tenant_id, claim.page_id)
+        for job_id in jobs:
+            with context.database.transaction() as session:
+                claims.take_readings(session, context.storage, claim.tenant_id, job_id)
+            context.notices.announce(job_id)
+    except Unavailable as error:
+        log.warning("twins take the reading later", page=claim.page_id, reason=error.message)

@@ -12,10 +12,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models import ApiKey, DocumentRow, Job, Member, Page
+from models.base import now
 from portal.domain import JobState, PageState, PageText, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.forecast import Forecast, Outlook
+from portal.usage.limits import expires_at, terms_of
 from portal.usage.receipts import Receipt, receipts
 
 _CURSOR = re.compile(r"(\d{1,16})-(\w{1,40})", re.ASCII)
@@ -46,7 +48,8 @@ class PageError:
 class PageView:
     """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started.
 
-    `lines_to_check` is None until it is read, and where its engine gives no scores.
+    `lines_to_check` is None until it is read, and where its engine gives no scores. `is_reused` says that it was not
+    read again, but took the reading of an identical page: it is free.
     """
 
     position: int
@@ -60,6 +63,7 @@ class PageView:
     error: PageError | None
     seconds: float | None
     lines_to_check: int | None = None
+    is_reused: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ class PageCounts:
 class JobView:
     """A job as its tenant sees it. `pages` is empty in lists and summaries; `counts` is always there.
 
-    `is_looked_at` is about a job that failed, wholly or in
-    part: that its tenant has seen it.
+    `is_looked_at` is about a job that failed, wholly or in part: that its tenant has seen it. `expires_at` is when it
+    is deleted by the tenant's retention; None while it is not over, and when it is kept without limit.
     """
 
     id: str
@@ -114,6 +118,7 @@ class JobView:
     receipt: Receipt = field(default_factory=lambda: Receipt(()))
     is_looked_at: bool = False
     is_sample: bool = False
+    expires_at: datetime | None = None
 
     @property
     def pages_charged(self) -> int:
@@ -161,6 +166,7 @@ def job_views(
     senders = _senders(session, tenant_id, ids)
     bills = receipts(session, tenant_id, ids)
     forecast = Forecast(session, context)
+    kept_days = terms_of(session, tenant_id, at=now()).limits.retention_days if jobs else None
     views = []
     for job in jobs:
         own = counts.get(job.id, PageCounts())
@@ -185,6 +191,7 @@ def job_views(
                 receipt=bills[job.id],
                 is_looked_at=job.looked_at is not None,
                 is_sample=job.is_sample,
+                expires_at=expires_at(job.finished_at if JobState(job.state).is_final else None, kept_days),
             )
         )
     return views
@@ -227,6 +234,7 @@ def page_view(page: Page, file_name: str) -> PageView:
         error=_page_error(page),
         seconds=pace.elapsed_seconds(page.started_at, page.finished_at),
         lines_to_check=page.lines_to_check,
+        is_reused=page.reused_page_id is not None,
     )
 
 

@@ -35,7 +35,7 @@ def measure(session: Session, engine: str, slots: int) -> Pace:
     spans = session.execute(
         select(Page.started_at, Page.finished_at)
         .join(Job, Job.id == Page.job_id)
-        .where(Job.engine == engine, Page.state == PageState.SUCCEEDED)
+        .where(Job.engine == engine, Page.state == PageState.SUCCEEDED, Page.reused_page_id.is_(None))
         .order_by(Page.finished_at.desc())
         .limit(_SAMPLE_PAGES)
     ).all()

@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models import DocumentRow, Job, Page
-from models.base import new_id
+from models.base import new_id, now
 from portal import audit
 from portal.accounts.standing import refuse_ended_key
-from portal.documents.intake import Admitted, Upload, admit
-from portal.domain import Principal, Scope, Task, TaskPrompt
+from portal.documents.intake import Admitted, PlanBounds, Upload, admit, sha256_of
+from portal.documents.storage import storage_errors
+from portal.domain import JobState, PageState, Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unavailable
-from portal.jobs import search
+from portal.errors import Forbidden, InvalidRequest, LimitReached, PageOutOfRange, Unavailable
+from portal.jobs import claims, reruns, search
 from portal.jobs.backlog import admit_pages, refuse_early
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.free_samples import refuse_samples
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
-from portal.settings import IntakeSettings
-from portal.usage.admission import Ask, Held
+from portal.usage.admission import Ask
 from portal.usage.refusals import counting_refusals
-from portal.usage.standing import standing_of
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,15 @@ class Order:
     """What is asked for: the prompt, an engine by name, and page numbers (from 1) of each document, or all.
 
     `is_sample` says that the document is one that the portal drew itself; its pages cost nothing. Only the portal's
-    own code may say so: no request carries it.
+    own code may say so: no request carries it. `is_fresh` has pages read although they were read
+    before in the same way, which would be free.
     """
 
     prompt: TaskPrompt = field(default_factory=TaskPrompt)
     engine: str = DEFAULT
     page_numbers: tuple[int, ...] | None = None
     is_sample: bool = False
+    is_fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,21 +64,17 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     """
     engine = _check_order(context, principal, uploads, order)
     with counting_refusals(context.database, principal.tenant_id):
-        intake = _early_look(context, principal, engine, pages=0 if order.is_sample else len(uploads))
-    owner = principal.tenant_id
-    admitted = [admit(upload, context.sandbox, intake, owner=owner) for upload in uploads]
+        bounds = _early_look(context, principal, engine, uploads, order)
+    owner, intake = principal.tenant_id, context.settings.intake
+    admitted = [admit(upload, context.sandbox, intake, owner=owner, bounds=bounds) for upload in uploads]
     chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
-    ask = _ask(order, engine, pages=sum(len(pages) for pages in chosen))
     with (
         counting_refusals(context.database, owner),
         _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
         context.database.transaction() as session,
     ):
         refuse_ended_key(session, principal)
-        held = admit_pages(session, context, principal, engine, ask)
-        if order.is_sample:
-            refuse_samples(session, principal.tenant_id)
-        job = _insert(session, principal, documents, order, engine, held)
+        job = _insert(session, context, principal, documents, order)
     context.notices.announce(job.id)
     try:
         return get_job(context, owner, job.id)
@@ -147,34 +146,72 @@ def _discard(context: JobContext, principal: Principal, documents: Sequence[_Sto
         discard_blobs(context, principal.tenant_id, document.document_id)
 
 
-def _early_look(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> IntakeSettings:
-    """Refuses before any file is opened (what counts is inside the transaction); gives what a file may be."""
-    intake = context.settings.intake
+def _early_look(
+    context: JobContext, principal: Principal, engine: Engine, uploads: Sequence[Upload], order: Order
+) -> PlanBounds:
+    """Refuses before any file is opened (what counts is inside the transaction); gives what a file may be.
+
+    Where nothing is left, files that the tenant has stored before pass: their pages may have been read, and be free.
+    """
+    pages = 0 if order.is_sample else len(uploads)
     with context.database.reading() as session:
-        refuse_early(session, context, principal, engine, pages=pages)
-        limits = standing_of(session, principal.tenant_id).terms.limits
-    own = {
-        "max_file_bytes": min(intake.max_file_bytes, limits.max_file_bytes or intake.max_file_bytes),
-        "max_document_pages": min(intake.max_document_pages, limits.max_document_pages or intake.max_document_pages),
-    }
-    return intake.model_copy(update=own)
+        try:
+            terms = refuse_early(session, context, principal, engine, pages=pages)
+        except LimitReached:
+            if order.is_fresh or not _are_known(session, principal.tenant_id, uploads):
+                raise
+            terms = refuse_early(session, context, principal, engine, pages=0)
+    return PlanBounds(terms.plan, terms.limits.max_file_bytes, terms.limits.max_document_pages)
 
 
-def _ask(order: Order, engine: Engine, *, pages: int) -> Ask:
-    return Ask(
-        pages=0 if order.is_sample else pages,
-        job_id=new_id("job"),
-        task=order.prompt.task,
-        engine=engine.capability.name,
-        reason="sample" if order.is_sample else "submitted",
-    )
+def _are_known(session: Session, tenant_id: str, uploads: Sequence[Upload]) -> bool:
+    with storage_errors():
+        wanted = {sha256_of(upload.path) for upload in uploads}
+    own = (DocumentRow.tenant_id == tenant_id, DocumentRow.sha256.in_(wanted))
+    return set(session.scalars(select(DocumentRow.sha256).where(*own))) == wanted
 
 
-def _insert(  # noqa: PLR0917
-    session: Session, principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine, held: Held
+def _insert(
+    session: Session, context: JobContext, principal: Principal, documents: Sequence[_Stored], order: Order
 ) -> Job:
-    job = Job(
-        id=held.job_id,
+    """Sets aside what is to be read, and stores the job; pages that were read before take their readings."""
+    engine = context.engines.get(order.engine)
+    job = _job_row(principal, documents, order, engine)
+    pages = _page_rows(job, documents)
+    _take_over(session, job, pages)
+    count = 0 if order.is_sample else sum(page.reused_page_id is None for page in pages)
+    reason: Literal["sample", "submitted"] = "sample" if order.is_sample else "submitted"
+    ask = Ask(pages=count, job_id=job.id, task=job.task, engine=job.engine, reason=reason)
+    held = admit_pages(session, context, principal, engine, ask)
+    if order.is_sample:
+        refuse_samples(session, principal.tenant_id)
+    session.add(job)
+    session.add_all(_document_row(principal, document) for document in documents)
+    session.flush()
+    for page in pages:
+        page.reservation_id = held.reservation_id
+    session.add_all(pages)
+    search.remember_names(session, job, [document.admitted.file_name for document in documents])
+    if reruns.fill_taken(session, context.storage, job, held.reservation_id):
+        claims.close_when_done(session, job)
+    _record(session, principal, job)
+    return job
+
+
+def _take_over(session: Session, job: Job, pages: Sequence[Page]) -> None:
+    """Notes for each page that was read before whose reading it takes."""
+    if job.is_fresh:
+        return
+    found = reruns.readings(session, job.tenant_id, [page.rerun_key for page in pages if page.rerun_key])
+    for page in pages:
+        page.reused_page_id = found.get(page.rerun_key or "")
+        if page.reused_page_id is not None:
+            page.state, page.finished_at = PageState.SUCCEEDED, now()
+
+
+def _job_row(principal: Principal, documents: Sequence[_Stored], order: Order, engine: Engine) -> Job:
+    return Job(
+        id=new_id("job"),
         tenant_id=principal.tenant_id,
         member_id=principal.member_id,
         api_key_id=principal.api_key_id,
@@ -182,14 +219,14 @@ def _insert(  # noqa: PLR0917
         prompt={"fields": list(order.prompt.fields), "language": order.prompt.language},
         engine=engine.capability.name,
         engine_profile=engine.capability.profile_version,
+        state=JobState.QUEUED,
         page_count=sum(len(document.page_numbers) for document in documents),
         is_sample=order.is_sample,
+        is_fresh=order.is_fresh,
     )
-    session.add(job)
-    session.add_all(_document_row(principal, document) for document in documents)
-    session.flush()
-    session.add_all(_page_rows(job, documents, held.reservation_id))
-    search.remember_names(session, job, [document.admitted.file_name for document in documents])
+
+
+def _record(session: Session, principal: Principal, job: Job) -> None:
     audit.record(
         session,
         "job.submitted",
@@ -200,7 +237,6 @@ def _insert(  # noqa: PLR0917
         pages=job.page_count,
         task=job.task,
     )
-    return job
 
 
 def _document_row(principal: Principal, document: _Stored) -> DocumentRow:
@@ -217,14 +253,19 @@ def _document_row(principal: Principal, document: _Stored) -> DocumentRow:
     )
 
 
-def _page_rows(job: Job, documents: Sequence[_Stored], reservation_id: str) -> Iterator[Page]:
+def _page_rows(job: Job, documents: Sequence[_Stored]) -> list[Page]:
     numbered = [(document, number) for document in documents for number in document.page_numbers]
-    for position, (document, number) in enumerate(numbered, start=1):
-        yield Page(
+    way = reruns.Way(job.tenant_id, claims.prompt_of(job), job.engine, job.engine_profile)
+    return [
+        Page(
+            id=new_id("pag"),
             tenant_id=job.tenant_id,
             job_id=job.id,
             document_id=document.document_id,
             position=position,
             number=number,
-            reservation_id=reservation_id,
+            # What a sample costs is its own affair: it neither takes nor gives.
+            rerun_key=None if job.is_sample else way.key(document.admitted.sha256, number),
         )
+        for position, (document, number) in enumerate(numbered, start=1)
+    ]

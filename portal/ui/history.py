@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from portal.domain import Principal
 from portal.errors import Busy, InvalidRequest, PortalError, TooSlow
-from portal.jobs import endings, history
+from portal.jobs import deletion, endings, history
 from portal.jobs.history import Group
 from portal.jobs.retry import retry
 from portal.services import Services
@@ -25,6 +25,7 @@ from portal.ui.history_list import Asked, Shown
 _POLL_SECONDS = 3.0
 _PAGE_SIZE = 50
 _MAX_AT_ONCE = 200
+_DELETIONS = 20
 _NAMED_REFUSALS = 3
 
 
@@ -66,7 +67,11 @@ class HistoryPage:
         tenant_id, asked = identity.principal_of(request).tenant_id, _asked(request)
         groups = list(Group) if asked.group is None else [asked.group]
         shown = [self._group(tenant_id, group, asked) for group in groups]
-        return history_list.listing(shown, asked, datetime.now(UTC))
+        drawn = history_list.listing(shown, asked, datetime.now(UTC))
+        if asked != Asked():
+            return drawn
+        found = deletion.list_deletions(self._jobs, tenant_id, limit=_DELETIONS)
+        return drawn + history_list.deletions(found, datetime.now(UTC))
 
     def _list_or_reason(self, request: gr.Request) -> Markup:
         """The list; where it cannot be had, why, in its place: a message that fades would leave an empty page."""

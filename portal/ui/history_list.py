@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from portal.jobs.deletion import Deletion
 from portal.jobs.history import Group
 from portal.jobs.queries import JobView
 from portal.results.export import ExportFormat
@@ -21,6 +22,11 @@ _HINTS = {
     Group.DONE: "",
 }
 _FORMATS = {ExportFormat.TXT: "Text", ExportFormat.MARKDOWN: "Markdown", ExportFormat.JSON: "JSON"}
+_REASONS = {
+    "asked": "deleted by {actor}",
+    "retention": "deleted at the end of its retention",
+    "admin": "deleted by the portal's admin",
+}
 _BULK = (
     ("retry", "Retry failed pages", ""),
     ("cancel", "Cancel", ""),
@@ -105,6 +111,27 @@ def refused(reason: Markup, asked: Asked, *, offers_groups: bool) -> Markup:
     )
 
 
+def deletions(found: Sequence[Deletion], now: datetime) -> Markup:
+    """What was deleted last, folded up below the list; nothing when nothing was."""
+    if not found:
+        return Markup("")
+    rows = markup.joined(
+        Markup("<li><code>{}</code> {} {}: {}</li>").format(
+            each.target, _REASONS[each.reason].format(actor=each.actor), markup.moment(each.at, now), _gone(each)
+        )
+        for each in found
+    )
+    return Markup(
+        '<details class="deletions"><summary>Deleted ({})</summary><p>What went is gone for good; only this record '
+        "stays.</p><ul>{}</ul></details>"
+    ).format(len(found), rows)
+
+
+def _gone(deletion: Deletion) -> str:
+    documents, pages = deletion.gone.get("documents", 0), deletion.gone.get("pages", 0)
+    return f"{words.counted(documents, 'file')}, {words.counted(pages, 'page')} with texts and images"
+
+
 def _nothing(asked: Asked) -> Markup:
     if asked.text.strip():
         return markup.empty(
@@ -185,8 +212,9 @@ def _possible(job: JobView) -> list[str]:
 def _facts(job: JobView, now: datetime) -> Markup:
     via = "API key" if job.via == "key" else "browser"
     task, _ = words.TASKS[job.prompt.task]
-    return Markup("{} · {} · {} · {}").format(
-        markup.moment(job.created_at, now), task, job.submitted_by or "deleted member", via
+    kept = Markup("") if job.expires_at is None else Markup(" · kept until {}").format(f"{job.expires_at:%Y-%m-%d}")
+    return Markup("{} · {} · {} · {}{}").format(
+        markup.moment(job.created_at, now), task, job.submitted_by or "deleted member", via, kept
     )
 
 

@@ -46,6 +46,7 @@ def order(
     language: str,
     *,
     page_numbers: tuple[int, ...] | None,
+    is_fresh: bool = False,
     capabilities: Sequence[EngineCapability],
 ) -> Order:
     """The order that the form describes. Raises InvalidRequest or TaskUnavailable saying what to change."""
@@ -58,7 +59,7 @@ def order(
         fields=_field_names(wanted) if chosen is Task.FIELDS else (),
         language=_language(language) if chosen is Task.TRANSLATE else None,
     )
-    return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers)
+    return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers, is_fresh=is_fresh)
 
 
 def uploads(paths: Sequence[str], names: str) -> list[Upload]:

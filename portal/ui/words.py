@@ -160,7 +160,7 @@ def _outcome(job: JobView) -> str:
     if job.state is JobState.SUCCEEDED:
         blank = sum(page.is_blank for page in job.pages)
         tail = f" {counted(blank, 'page')} without text, not charged." if blank else ""
-        return f"{counted(job.pages_done, 'page')} read.{tail}"
+        return f"{_read(job)}{tail}"
     done = f"{job.pages_done} of {counted(job.page_count, 'page')} done."
     if job.state is JobState.CANCELLED:
         return f"Cancelled. {done} The rest is not charged."
@@ -169,6 +169,16 @@ def _outcome(job: JobView) -> str:
         return done
     more = f" {len(failed) - _NAMED_FAILURES} more pages failed." if len(failed) > _NAMED_FAILURES else ""
     return f"{done} {' '.join(failed[:_NAMED_FAILURES])}{more} Failed pages are not charged."
+
+
+def _read(job: JobView) -> str:
+    """How many pages were read, and how many of them before: those are free."""
+    before = sum(page.is_reused for page in job.pages)
+    if not before:
+        return f"{counted(job.pages_done, 'page')} read."
+    if before == job.pages_done:
+        return f"{counted(before, 'page')} read before, free."
+    return f"{counted(job.pages_done, 'page')} read, {before} of them before, free."
 
 
 def _failure(job: JobView, page: PageView) -> str:

@@ -102,6 +102,9 @@ class WorkspacePage:
             elem_id="language",
         )
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
+        self._fresh = gr.Checkbox(
+            label="Read again what was read before (identical pages are free otherwise)", elem_id="read-again"
+        )
         shell.fragment("cost")  # what the run will cost and what is left of the quota, once there are quotas
         self._run = gr.Button("Read the files", variant="primary", elem_id="run")
         self._files = gr.File(label="Uploads", file_count="multiple", elem_classes="not-shown")
@@ -128,7 +131,7 @@ class WorkspacePage:
         ]
         started = [self._started, self._notice]
         kept = [self._task, self._fields, self._language]
-        choices = [self._files, self._names, self._task, self._fields, self._language, self._range]
+        choices = [self._files, self._names, self._task, self._fields, self._language, self._range, self._fresh]
         refresh = messages.told(self._refresh)
         shell.on(page.load, refresh, outputs=views)
         known = shell.on(page.load, messages.polled(_member_id), outputs=self._member, queue=False)
@@ -145,7 +148,7 @@ class WorkspacePage:
         shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
 
     # One parameter for each component of the form: Gradio calls it by position.
-    def _run_files(  # noqa: PLR0917
+    def _run_files(  # noqa: PLR0913, PLR0917
         self,
         paths: list[str] | None,
         names: str,
@@ -153,6 +156,7 @@ class WorkspacePage:
         fields: str,
         language: str,
         pages: str,
+        is_fresh: bool,
         request: gr.Request,
     ) -> dict[Any, Any]:
         try:
@@ -161,6 +165,7 @@ class WorkspacePage:
                 fields,
                 language,
                 page_numbers=page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
+                is_fresh=is_fresh,
                 capabilities=self._jobs.engines.capabilities,
             )
             uploads = order_form.uploads(paths or [], names)

@@ -69,9 +69,11 @@ def _counted(session: Session, tenant_id: str, pages: int, limits: Limits, perio
     for _ in range(3):
         row = session.execute(_count(tenant_id, pages, limits, period)).one_or_none()
         if row is not None:
-            return Counters.of_row(row._mapping)
+            return Counters.of_row(row._mapping).rolled(period)
         if not _ensure_row(session, tenant_id):
-            refused = refusal(counters_of(session, tenant_id, period), limits, period, pages=pages)
+            # Held, so that what was given back since the refusal is not gone again at the next try.
+            counters = counters_of(session, tenant_id, period, is_held=True)
+            refused = refusal(counters, limits, period, pages=pages)
             if refused is not None:
                 raise refused
     raise AssertionError("the counters refuse what no limit forbids")

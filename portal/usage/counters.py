@@ -58,9 +58,13 @@ class Counters:
         return self.previous_requests * (1 - elapsed) + self.window_requests
 
 
-def counters_of(session: Session, tenant_id: str, period: Period) -> Counters:
-    """The tenant's counters at the period's moment; all nought for one that has never asked for a page."""
-    row = session.execute(select(*TenantUsage.__table__.c).where(TenantUsage.tenant_id == tenant_id)).one_or_none()
+def counters_of(session: Session, tenant_id: str, period: Period, *, is_held: bool = False) -> Counters:
+    """The tenant's counters at the period's moment; all nought for one that has never asked for a page.
+
+    `is_held` keeps others from changing them until the transaction ends.
+    """
+    own = select(*TenantUsage.__table__.c).where(TenantUsage.tenant_id == tenant_id)
+    row = session.execute(own.with_for_update() if is_held else own).one_or_none()
     stored = Counters() if row is None else Counters.of_row(row._mapping)
     return stored.rolled(period)
 

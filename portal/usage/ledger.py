@@ -6,6 +6,7 @@ Order of locks: the reservation's row, then the tenant's counters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,6 +75,15 @@ def return_page(session: Session, page: EndedPage, reason: Reason) -> None:
     pages = min(1, _pending(reservation))
     _move(session, reservation, returned=pages)
     _enter(session, reservation, page, kind="returned", reason=reason, pages=pages)
+
+
+def enter_identical(session: Session, tenant_id: str, reservation_id: str, page_ids: Sequence[str]) -> None:
+    """Says of pages that were never reserved that they cost nothing: their readings were there already."""
+    reservation = _locked(session, tenant_id, reservation_id)
+    for page_id in page_ids:
+        entry = entry_of(reservation, kind="returned", reason="identical", pages=0)
+        entry.page_id = page_id
+        session.add(entry)
 
 
 def return_rest(

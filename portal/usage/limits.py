@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import and_, func, or_, select
@@ -89,6 +89,11 @@ def weights_of(session: Session, tenant_ids: Iterable[str], *, at: datetime) -> 
 def limits_of_plan(plan: Plan) -> Limits:
     """The plan's row as limits."""
     return Limits(**{field.name: getattr(plan, field.name) for field in fields(Limits)})
+
+
+def expires_at(finished_at: datetime | None, retention_days: int | None) -> datetime | None:
+    """When a job that ended then is deleted; None while it has not ended, or when it is kept without limit."""
+    return None if finished_at is None or retention_days is None else finished_at + timedelta(days=retention_days)
 
 
 def refuse_suspended(terms: Terms) -> None:

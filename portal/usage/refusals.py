@@ -10,7 +10,7 @@ import structlog
 from models import RefusalCount
 from models.base import now
 from portal.db import Database, insert_into
-from portal.errors import LimitReached, Unavailable
+from portal.errors import LimitReached, NotFound, Unavailable
 from portal.usage.limits import terms_of
 from portal.usage.periods import period_at
 
@@ -28,7 +28,7 @@ def counting_refusals(database: Database, tenant_id: str) -> Iterator[None]:
     except LimitReached as refusal:
         try:
             _count(database, tenant_id, refusal)
-        except Unavailable as error:
+        except (Unavailable, NotFound) as error:
             log.warning("refusal not counted", reason=error.message)
         raise
 

@@ -76,6 +76,7 @@ def _register(services: Services, browser: Browser, fields: Mapping[str, str]) -
         email=fields.get("email", ""),
         password=fields.get("password", ""),
         address=browser.address,
+        time_zone=services.settings.accounts.time_zone,
     )
 
 

@@ -53,7 +53,7 @@ class Bench:
     def upload(self, name: str = "scan.png", *, pages: int = 1) -> Upload:
         """A page with text, or a TIFF of several."""
         path = self.folder / f"upload-{secrets.token_hex(8)}"
-        path.write_bytes(page_bytes(pages))
+        path.write_bytes(page_bytes(pages, words=secrets.token_hex(4)))
         return Upload(name, path)
 
     def submit(self, who: Principal | None = None, *, pages: int = 1, order: Order | None = None) -> JobView:
@@ -90,9 +90,9 @@ async def dispatching(context: JobContext) -> AsyncIterator[None]:
             await task
 
 
-def page_bytes(pages: int = 1) -> bytes:
-    """A small PNG page, or a TIFF of `pages` frames."""
-    frames = [_page(f"page {number}") for number in range(1, pages + 1)]
+def page_bytes(pages: int = 1, words: str = "page") -> bytes:
+    """A small PNG page, or a TIFF of `pages` frames; other words make other bytes, so that nothing is a re-run."""
+    frames = [_page(f"{words} {number}") for number in range(1, pages + 1)]
     stream = io.BytesIO()
     if pages == 1:
         frames[0].save(stream, "PNG")
