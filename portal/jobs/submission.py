@@ -27,6 +27,7 @@ from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
 from portal.settings import IntakeSettings
 from portal.usage.admission import Ask, Held
+from portal.usage.limits import Limits
 from portal.usage.refusals import counting_refusals
 from portal.usage.standing import standing_of
 
@@ -58,12 +59,12 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy, Unavailable, or
     Unauthenticated when its key has ended meanwhile; then nothing is stored. The uploads stay the caller's to remove.
     """
-    engine = _check_order(context, principal, uploads, order)
+    engine = check_order(context, principal, uploads, order)
     with counting_refusals(context.database, principal.tenant_id):
         intake = _early_look(context, principal, engine, pages=0 if order.is_sample else len(uploads))
     owner = principal.tenant_id
     admitted = [admit(upload, context.sandbox, intake, owner=owner) for upload in uploads]
-    chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
+    chosen = [chosen_pages(file, order.page_numbers) for file in admitted]
     ask = _ask(order, engine, pages=sum(len(pages) for pages in chosen))
     with (
         counting_refusals(context.database, owner),
@@ -82,7 +83,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         raise
 
 
-def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> Engine:
+def check_order(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> Engine:
+    """The engine of an order that is possible. Raises Forbidden, InvalidRequest, TaskUnavailable; opens no file."""
     if Scope.OCR not in principal.scopes:
         raise Forbidden("This key may not submit work.", remedy="Use a key with the scope 'ocr'.")
     if not uploads:
@@ -101,7 +103,8 @@ def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Up
     return engine
 
 
-def _chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+def chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The numbers of the file's pages that are wanted, all for None. Raises PageOutOfRange."""
     count = file.inspection.page_count
     if wanted is None:
         return tuple(range(1, count + 1))
@@ -146,10 +149,14 @@ def _discard(context: JobContext, principal: Principal, documents: Sequence[_Sto
 
 def _early_look(context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> IntakeSettings:
     """Refuses before any file is opened (what counts is inside the transaction); gives what a file may be."""
-    intake = context.settings.intake
     with context.database.reading() as session:
         refuse_early(session, context, principal, engine, pages=pages)
-        limits = standing_of(session, principal.tenant_id).terms.limits
+        return intake_of(context, standing_of(session, principal.tenant_id).terms.limits)
+
+
+def intake_of(context: JobContext, limits: Limits) -> IntakeSettings:
+    """What a file may be: the portal's settings, and the tenant's limits where they are tighter."""
+    intake = context.settings.intake
     own = {
         "max_file_bytes": min(intake.max_file_bytes, limits.max_file_bytes or intake.max_file_bytes),
         "max_document_pages": min(intake.max_document_pages, limits.max_document_pages or intake.max_document_pages),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from math import ceil
 
@@ -29,6 +29,19 @@ def standings(counters: Counters, limits: Limits, period: Period) -> tuple[Stand
             period.day_ends_at,
         ),
     )
+
+
+_REFUSING = (Limit.PAGES_PER_DAY, Limit.PAGES_PER_MONTH, Limit.PAGES_IN_FLIGHT, Limit.REQUESTS_PER_MINUTE)
+
+
+def nearest(standings: Iterable[Standing]) -> Standing | None:
+    """The limit that is nearest to refusing: of which the largest share is used, the day's before others.
+
+    None when the tenant has no limit that refuses.
+    """
+    own = {standing.limit: standing for standing in standings if standing.allowed is not None}
+    refusing = [own[limit] for limit in _REFUSING if limit in own]
+    return max(refusing, key=lambda standing: standing.used_share, default=None)
 
 
 def pages_left(limits: Limits, counters: Counters) -> int | None:

@@ -198,7 +198,8 @@ def test_zip_of_the_jobs_is_saved_when_a_member_exports_them(desk: Desk, who: st
     )
     assert answer.headers["cache-control"] == "no-store"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as bundle:
-        [name] = bundle.namelist()
+        [name, *receipts] = bundle.namelist()
+        assert receipts == ["receipt.txt", "receipt.json"]
         assert (name, bundle.read(name).decode()) == ("Rechnung _März_ 2024.md", "Größe 42\n")
 
 
