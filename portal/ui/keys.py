@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,11 @@ from portal.accounts.rotation import Overlap, rotate
 from portal.domain import Scope
 from portal.errors import InvalidRequest, PortalError
 from portal.services import Services
-from portal.ui import identity, markup, messages, shell, words
+from portal.ui import identity, markup, messages, shell, usage_words, words
+from portal.usage.reports import key_use
+from portal.usage.standing import standing_of
+
+Use = Mapping[str, tuple[int, int]]  # key → pages charged today, this month
 
 _EXPIRIES = {"In 30 days": 30, "In 90 days": 90, "In a year": 365, "Never": None}
 _DEFAULT_EXPIRY = "In 90 days"
@@ -76,7 +80,9 @@ class KeysPage:
         tenant_id = identity.principal_of(request).tenant_id
         with self._services.database.reading() as session:
             keys = api_keys.list_keys(session, tenant_id)
-        return listing(keys, datetime.now(UTC))
+            period = standing_of(session, tenant_id).period
+            use = key_use(session, tenant_id, day=period.day, month=period.month)
+        return listing(keys, datetime.now(UTC), use)
 
     def _create_key(
         self, name: str, scopes: Sequence[str], expiry: str, request: gr.Request
@@ -158,14 +164,14 @@ def _command(view: ApiKeyView, key: str, base_url: str) -> tuple[str, str]:
     return "See what it is:", f'{call} "{base_url}/v1/me"'
 
 
-def listing(keys: Sequence[ApiKeyView], now: datetime) -> Markup:
-    """The keys, usable ones first."""
+def listing(keys: Sequence[ApiKeyView], now: datetime, use: Use) -> Markup:
+    """The keys, usable ones first, each with the pages it was charged today and this month."""
     if not keys:
         return markup.empty("No keys yet", "Create one to call the portal from a script.")
     ordered = _ordered(keys, now)
     replaced = {key.replaced_by: key for key in keys if key.replaced_by and _state(key, now) == "replaced"}
     return Markup('<section class="group"><h2>Your keys</h2><ul class="entries">{}</ul></section>').format(
-        markup.joined(_row(key, replaced.get(key.id), now) for key in ordered)
+        markup.joined(_row(key, replaced.get(key.id), now, use.get(key.id, (0, 0))) for key in ordered)
     )
 
 
@@ -181,11 +187,12 @@ def _ordered(keys: Sequence[ApiKeyView], now: datetime) -> list[ApiKeyView]:
     return sorted(keys, key=place)
 
 
-def _row(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime) -> Markup:
+def _row(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime, used: tuple[int, int]) -> Markup:
     state = _state(key, now)
     return Markup(
         '<li class="entry key-entry" data-key="{}"><div class="entry-main"><b class="entry-title">{}</b>'
-        '<p class="entry-facts"><code>{}…</code> · {} · {}</p></div>'
+        '<p class="entry-facts"><code>{}…</code> · {} · {}</p>'
+        '<p class="entry-facts key-use">{} charged today, {} this month</p></div>'
         '<div class="entry-state">{}<small>{}</small></div><div class="entry-actions">{}</div></li>'
     ).format(
         key.id,
@@ -193,6 +200,8 @@ def _row(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime) -> Markup:
         key.prefix,
         ", ".join(words.SCOPES.get(scope, scope.value) for scope in key.scopes),
         Markup("created {} by {}").format(markup.moment(key.created_at, now), key.created_by or "the operator"),
+        usage_words.pages(used[0]),
+        usage_words.number(used[1]),
         markup.badge(state, _LABELS[state]),
         _use(key, replaces, now),
         _buttons(key, state, now),
