@@ -109,8 +109,10 @@ def receipts(
     numbers = markup.joined(_sort_head(sort, label, asked) for sort, label in _SORTS[1:])
     rows = markup.joined(_receipt(one, names, zone) for one in found)
     table = Markup(
-        '<div class="table-frame" tabindex="0" role="region" aria-label="Receipts"><table class="receipts"><thead>'
-        '<tr>{}<th scope="col">Work</th><th scope="col">By</th>{}<th scope="col">Why</th></tr></thead><tbody>{}</tbody>'
+        '<div class="table-frame" tabindex="0" role="region" aria-label="Receipts"><table class="receipts"'
+        ' role="table"><thead role="rowgroup">'
+        '<tr role="row">{}<th scope="col" role="columnheader">Work</th><th scope="col" role="columnheader">By</th>{}'
+        '<th scope="col" role="columnheader">Why</th></tr></thead><tbody role="rowgroup">{}</tbody>'
         "</table></div>{}"
     ).format(heads, numbers, rows, _paging(found, asked, has_more=has_more))
     return _receipts_card(csv, table)
@@ -247,7 +249,7 @@ def _sort_head(sort: ReceiptSort, label: str, asked: Asked) -> Markup:
     is_sorted = sort is asked.sort
     turned = replace(asked, sort=sort, is_ascending=is_sorted and not asked.is_ascending, after="")
     order = ("ascending" if asked.is_ascending else "descending") if is_sorted else "none"
-    return Markup('<th scope="col" aria-sort="{}"{}><a href="{}">{}</a></th>').format(
+    return Markup('<th scope="col" role="columnheader" aria-sort="{}"{}><a href="{}">{}</a></th>').format(
         order, Markup(' class="count"') if sort is not ReceiptSort.TIME else "", address(turned), label
     )
 
@@ -260,8 +262,11 @@ def _receipt(one: ListedReceipt, names: Mapping[str, str], zone_name: str) -> Ma
     if receipt.pending:
         told.append(f"{receipt.pending} pending")
     return Markup(
-        '<tr><td><time datetime="{}">{}</time></td><td class="work">{}<small>{}</small></td><td class="by">{}</td>'
-        '<td class="count">{}</td><td class="count">{}</td><td class="count">{}</td><td class="why">{}</td></tr>'
+        '<tr role="row"><td role="cell"><time datetime="{}">{}</time></td><td role="cell" class="work">{}'
+        '<small>{}</small></td><td role="cell" class="by">{}</td>'
+        '<td role="cell" class="count" data-label="Reserved">{}</td>'
+        '<td role="cell" class="count" data-label="Charged">{}</td>'
+        '<td role="cell" class="count" data-label="Returned">{}</td><td role="cell" class="why">{}</td></tr>'
     ).format(
         one.created_at.isoformat(timespec="seconds"),
         f"{local.day} {local:%b %H:%M}",

@@ -16,17 +16,21 @@ _IN_FLIGHT_RETRY_SECONDS = 15  # who knows the engines' pace says better (portal
 
 
 def standings(counters: Counters, limits: Limits, period: Period) -> tuple[Standing, ...]:
-    """How the tenant stands against each limit that is counted, the longest period first."""
+    """How the tenant stands against each limit that is counted, the longest period first.
+
+    Counters that are ahead of the zone's day (its zone was changed) start anew when their own day and month end.
+    """
+    counted = period.of_day(counters.day)
     return (
-        Standing(Limit.PAGES_PER_MONTH, limits.pages_per_month, counters.month_pages, period.month_ends_at),
-        Standing(Limit.PAGES_PER_DAY, limits.pages_per_day, counters.day_pages, period.day_ends_at),
+        Standing(Limit.PAGES_PER_MONTH, limits.pages_per_month, counters.month_pages, counted.month_ends_at),
+        Standing(Limit.PAGES_PER_DAY, limits.pages_per_day, counters.day_pages, counted.day_ends_at),
         Standing(Limit.PAGES_IN_FLIGHT, limits.pages_in_flight, counters.pending_pages),
         Standing(Limit.REQUESTS_PER_MINUTE, limits.requests_per_minute, ceil(counters.recent_requests(period.at))),
         Standing(
             Limit.UNCHARGED_PAGES_PER_DAY,
             limits.uncharged_pages_per_day,
             counters.uncharged_pages,
-            period.day_ends_at,
+            period.of_day(counters.uncharged_day).day_ends_at,
         ),
     )
 

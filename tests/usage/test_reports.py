@@ -213,17 +213,21 @@ def test_zone_is_changed_by_an_owner_and_recorded_and_no_day_begins_twice(bench:
 
     database, alice = bench.context.database, bench.alice
     at = datetime(2026, 3, 12, 20, tzinfo=UTC)
-    with database.transaction() as session:
-        reserve(session, alice, Ask(5, new_id("job"), "extract", "fake"), at=at)
     with pytest.raises(Forbidden), database.transaction() as session:
         change_time_zone(session, bench.bob, "Asia/Tokyo")
     with pytest.raises(InvalidRequest), database.transaction() as session:
         change_time_zone(session, alice, "../../etc/passwd")
-    for zone, used in (("Asia/Tokyo", 0), ("UTC", 5)):
+    for zone, used in (("Asia/Tokyo", 5), ("UTC", 10)):
         with database.transaction() as session:
             change_time_zone(session, alice, zone)
+            reserve(session, alice, Ask(5, new_id("job"), "extract", "fake"), at=at)
         with database.reading() as session:
-            assert standing_of(session, alice.tenant_id, at=at).counters.day_pages == used
+            standing = standing_of(session, alice.tenant_id, at=at)
+            assert standing.counters.day_pages == used
+            resets = {one.limit: one.resets_at for one in standing.standings}
+        # In Tokyo it is the 13th already, so that day's pages count until it is over in UTC, too.
+        ends_at = datetime(2026, 3, 13, 15, tzinfo=UTC) if zone == "Asia/Tokyo" else datetime(2026, 3, 14, tzinfo=UTC)
+        assert resets[Limit.PAGES_PER_DAY] == ends_at
     with database.reading() as session:
         entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.time_zone_changed")).all()
     assert len(entries) == 2
