@@ -221,7 +221,7 @@ def build_app(services: Services) -> ASGIApp:
             **ui.mount_options(static.version),
         )
     rules = GuardRules(
-        pages=("history", "keys"),
+        pages=("history", "usage", "keys"),
         upload_dir=upload_dir,
         public_origin=public_url,
         page_head=ui.early_head(static.version),

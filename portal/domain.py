@@ -111,6 +111,13 @@ class Standing:
         """What is left, never below 0; None where there is no limit."""
         return None if self.allowed is None else max(0, self.allowed - self.used)
 
+    @property
+    def used_share(self) -> float:
+        """The used part, 0–1 and above; 1 where nothing is allowed, 0 where there is no limit."""
+        if self.allowed is None:
+            return 0.0
+        return self.used / self.allowed if self.allowed else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:

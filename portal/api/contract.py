@@ -22,8 +22,7 @@ _FILE_ERRORS = (
 )
 _ORDER_ERRORS = (
     *("unknown_model", "task_unavailable", "backlog_full", "intake_busy", "tenant_suspended"),
-    *("rate_limited", "quota_exhausted", "too_many_in_flight"),
-    *("unavailable", "storage_full", "storage_unavailable"),
+    *("rate_limited", "quota_exhausted", "too_many_in_flight", "unavailable", "storage_full", "storage_unavailable"),
 )
 
 Responses = dict[int | str, dict[str, Any]]
@@ -43,12 +42,12 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_invalid": Refusal(401, "The API key is unknown."),
     "api_key_revoked": Refusal(401, "The API key was revoked."),
     "api_key_expired": Refusal(401, "The API key has expired."),
-    "tenant_suspended": Refusal(403, "Your tenant may not submit work at present; the detail says why."),
     "scope_lacking": Refusal(403, "The API key lacks the scope that the route needs."),
     "scope_not_allowed": Refusal(403, "A key cannot give a scope that it does not have."),
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
     "api_key_of_other_member": Refusal(403, "The key is another member's; its member or an owner may revoke it."),
     "keys_not_allowed": Refusal(403, "Only an owner's key with scope ocr or admin manages keys."),
+    "tenant_suspended": Refusal(403, "Your tenant may submit nothing at present; the detail has the admin's reason."),
     "not_found": Refusal(404, "It does not exist, or is another tenant's."),
     "api_key_unknown": Refusal(404, "There is no such key in your tenant."),
     "method_not_allowed": Refusal(405, "The route does not take this method; Allow says which it takes."),
@@ -82,8 +81,10 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
     "scope_missing": Refusal(422, "A key needs at least one scope."),
     "expiry_invalid": Refusal(422, "The expiry has no time zone or is past."),
-    "rate_limited": Refusal(429, "Your tenant has made as many requests in a minute as it may; see Retry-After."),
-    "quota_exhausted": Refusal(429, "The day's or month's pages do not suffice; `limit` says which, see Retry-After."),
+    "rate_limited": Refusal(429, "Your tenant made as many requests this minute as it may; see Retry-After."),
+    "quota_exhausted": Refusal(
+        429, "Your tenant's pages of the day or month do not suffice; `limit`, `allowed` and `used` say which."
+    ),
     "too_many_in_flight": Refusal(429, "Your tenant has as many pages waiting as it may; see Retry-After."),
     "search_busy": Refusal(503, "Your tenant has as many searches running as it may; see Retry-After."),
     "search_too_slow": Refusal(503, "The search took too long and was ended; the remedy says how to ask for less."),
@@ -95,6 +96,16 @@ REFUSALS: Mapping[str, Refusal] = {
     "storage_full": Refusal(503, "The portal's disk is full."),
     "storage_unavailable": Refusal(503, "The portal's storage does not work."),
     "still_running": Refusal(504, "The wait elapsed; the job goes on under its job_id."),
+}
+
+RATE_LIMIT_HEADERS: dict[str, Any] = {
+    name: {"description": meaning, "schema": {"type": kind}}
+    for name, kind, meaning in (
+        ("X-RateLimit-Resource", "string", "The limit that is nearest to its end, by its name in /v1/me"),
+        ("X-RateLimit-Limit", "integer", "Its value"),
+        ("X-RateLimit-Remaining", "integer", "What is left of it, this request counted"),
+        ("X-RateLimit-Reset", "integer", "Seconds until its count starts anew; missing where nothing starts anew"),
+    )
 }
 
 JOB_FORM: dict[str, Any] = {
@@ -154,7 +165,10 @@ def writing(*codes: str) -> Responses:
 
 def job_submission() -> Responses:
     """What POST /v1/jobs answers beside 202."""
-    finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
+    finished: Responses = {
+        200: {"description": "Finished within `wait`; the body is the same", "headers": RATE_LIMIT_HEADERS},
+        202: {"headers": RATE_LIMIT_HEADERS},
+    }
     return finished | writing("no_files", "too_many_files", *_BODY_ERRORS, *_FILE_ERRORS, *_ORDER_ERRORS)
 
 
@@ -167,22 +181,28 @@ def job_retry() -> Responses:
     """What POST …/retry answers beside 202."""
     finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
     own = ("not_found", "page_not_failed", "nothing_to_retry", "page_out_of_range")
-    rest = (
-        "malformed_body",
-        "invalid_request",
-        "unknown_model",
-        "task_unavailable",
-        "backlog_full",
-        "unavailable",
-        "tenant_suspended",
-    )
-    return finished | writing(*own, *rest)
+    rest = ("malformed_body", "invalid_request", "unknown_model", "task_unavailable", "backlog_full", "unavailable")
+    limits = ("tenant_suspended", "rate_limited", "quota_exhausted", "too_many_in_flight")
+    return finished | writing(*own, *rest, *limits)
+
+
+def price() -> Responses:
+    """The errors of POST /v1/price: what no choice of files or pages would mend."""
+    order = ("unknown_model", "task_unavailable", "intake_busy", "unavailable", "storage_full", "storage_unavailable")
+    return writing("no_files", "too_many_files", *_BODY_ERRORS, *order)
+
+
+def usage_csv() -> Responses:
+    """What GET /v1/usage.csv answers."""
+    own: Responses = {200: {"description": "The file", "content": {"text/csv": {"schema": {"type": "string"}}}}}
+    return own | reading("invalid_request")
 
 
 def ocr() -> Responses:
     """The errors of POST /v1/ocr."""
     own = ("job_cancelled", "option_not_offered", "url_refused", "no_page_read", "still_running")
-    return writing(*_BODY_ERRORS, *_FILE_ERRORS, *own, *_ORDER_ERRORS)
+    read: Responses = {200: {"headers": RATE_LIMIT_HEADERS}}
+    return read | writing(*_BODY_ERRORS, *_FILE_ERRORS, *own, *_ORDER_ERRORS)
 
 
 def ocr_request(request: type[BaseModel]) -> dict[str, Any]:

@@ -27,6 +27,10 @@ CURL: Mapping[str, str] = {
   printf '"}}}}'; }} | curl -sS "{{base}}/v1/ocr" {_AUTH} \\
   -H "Content-Type: application/json" --data-binary @-""",
     "get /v1/models": f'curl -sS "{{base}}/v1/models" {_AUTH}',
+    "get /v1/usage": f'curl -sS "{{base}}/v1/usage" {_AUTH}',
+    "get /v1/usage.csv": f'curl -sS "{{base}}/v1/usage.csv" {_AUTH} -o usage.csv',
+    "post /v1/price": f"""curl -sS "{{base}}/v1/price" {_AUTH} \\
+  -F "files=@scan.pdf" -F 'options={{"pages": "1"}}'""",
     "get /v1/me": f'curl -sS "{{base}}/v1/me" {_AUTH}',
     "get /v1/keys": f'curl -sS "{{base}}/v1/keys" {_AUTH}',
     "post /v1/keys": f"""curl -sS "{{base}}/v1/keys" {_AUTH} -H "Content-Type: application/json" \\

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from portal.api import contract
+from portal.api.accepted import rate_limit_headers_of
 from portal.api.access import Submitter
 from portal.api.incoming import request_folder
 from portal.api.json_body import JsonBody, read_json_body
@@ -84,6 +85,7 @@ async def read_document(
         upload = _upload(asked, body)
         order = _order(asked, max_pages=services.settings.intake.max_document_pages)
         job = await run_in_threadpool(_submitted, services, principal, upload, order)
+    limits = await run_in_threadpool(rate_limit_headers_of, services, principal)
     try:
         job = await _finished(request, services, principal, job, wait)
         _require_a_page(job)
@@ -91,7 +93,7 @@ async def read_document(
         _tell_job(error, job.id)
         raise
     pages = queries.read_pages(services.jobs, principal.tenant_id, job.id)
-    return StreamingResponse(_response(job, pages, asked), media_type="application/json")
+    return StreamingResponse(_response(job, pages, asked), media_type="application/json", headers=limits)
 
 
 def _checked(body: JsonBody) -> OcrRequest:

@@ -30,6 +30,7 @@ TAGS = (
     ("OCR", "One document in, its text out; clients of Mistral's OCR API work by changing the base URL and the key."),
     ("Jobs", "Hand in files, watch the pages being read, fetch the text in three formats."),
     ("Models", "The engines that read pages, and what each can do."),
+    ("Usage", "What was used and what is left; what files would cost before they are read."),
     ("Account", "Who a key is, and the keys of its tenant."),
     ("Probes", "For load balancers and Kubernetes; no key is needed."),
 )

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from portal.accounts.api_keys import ApiKeyView
+from portal.api.usage_schemas import ReceiptBody, StandingBody, receipt_body
 from portal.domain import EngineCapability, JobState, PageState, Scope, Task
 from portal.jobs.forecast import Outlook
 from portal.jobs.queries import JobView, PageView
@@ -108,6 +109,7 @@ class JobSummary(_Body):
     pages_done: int
     pages_failed: int
     pages_charged: int = Field(description="Pages that were read and had text; no page is charged twice")
+    receipt: ReceiptBody
     documents: list[DocumentBody]
     queue: QueueBody | None = Field(description="null once the job is finished")
     submitted_by: str | None
@@ -215,10 +217,14 @@ class KeyList(_Body):
 
 
 class TenantBody(_Body):
-    """The caller's tenant."""
+    """The caller's tenant. `state` is active, or no_new_jobs with the admin's reason."""
 
     id: str
     name: str
+    plan: str
+    time_zone: str = Field(description="Where its days and months begin, an IANA name")
+    state: str
+    state_reason: str | None
 
 
 class MemberBody(_Body):
@@ -241,13 +247,14 @@ class LimitsBody(_Body):
 
 
 class MeBody(_Body):
-    """The caller: tenant, member, key and the limits in force."""
+    """The caller: tenant with its plan, member, key, the limits in force and how the tenant stands against them."""
 
     tenant: TenantBody
     member: MemberBody | None
     key: KeyBody | None
     scopes: list[Scope]
     limits: LimitsBody
+    standing: list[StandingBody] = Field(description="Each counted limit, what is used and left of it")
 
 
 class ReadinessBody(_Body):
@@ -315,6 +322,7 @@ def _summary(job: JobView) -> dict[str, Any]:
         "pages_done": job.pages_done,
         "pages_failed": job.pages_failed,
         "pages_charged": job.pages_charged,
+        "receipt": receipt_body(job.receipt),
         "documents": [DocumentBody.model_validate(document) for document in job.documents],
         "queue": queue,
         "submitted_by": job.submitted_by,

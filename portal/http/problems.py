@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import structlog
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Scope
 
 from portal.errors import Kind, LimitReached, PortalError
+from portal.usage.standing import TenantStanding
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 NO_TYPE = "about:blank"
@@ -97,6 +99,17 @@ def rate_limit_headers(limit: str, allowed: int, used: int, reset_seconds: int |
         "X-RateLimit-Remaining": str(max(0, allowed - used)),
     }
     return headers if reset_seconds is None else {**headers, "X-RateLimit-Reset": str(reset_seconds)}
+
+
+def standing_headers(standing: TenantStanding) -> dict[str, str]:
+    """X-RateLimit-* of an accepted request: of the limit nearest to its end; none where there is no limit."""
+    nearest = standing.nearest
+    if nearest is None or nearest.allowed is None:
+        return {}
+    seconds = None
+    if nearest.resets_at is not None:
+        seconds = max(1, ceil((nearest.resets_at - standing.period.at).total_seconds()))
+    return rate_limit_headers(nearest.limit, nearest.allowed, nearest.used, seconds)
 
 
 def title_of(code: str) -> str:

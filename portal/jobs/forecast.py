@@ -66,6 +66,16 @@ class Forecast:
             return Outlook(first, seconds, "engine_unavailable", f"{job.engine}: {self._troubles[job.engine]}")
         return Outlook(first, seconds, "turn" if first else "engine_slots")
 
+    def of_new(self, tenant_id: str, engine: str, pages: int) -> float:
+        """Seconds until the last of `pages` pages that the tenant would submit now; 0 for none."""
+        if not pages:
+            return 0.0
+        waiting = self._of(engine)
+        others = {tenant: sum(jobs.values()) for tenant, jobs in waiting.items() if tenant != tenant_id}
+        ahead = pages_ahead(pages, waiting.get(tenant_id, {}), others, job="")
+        pace_now = self._measure(engine)
+        return max(pace_now.page_seconds, (ahead + 1) * pace_now.drain_seconds)
+
     def _of(self, engine: str) -> dict[str, dict[str, int]]:
         if engine not in self._waiting:
             self._waiting[engine] = claims.waiting(self._session, engine)

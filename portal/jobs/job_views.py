@@ -209,6 +209,15 @@ def pages_mark(session: Session, tenant_id: str, job: JobView) -> str:
     return " ".join(map(str, (job.id, job.state, *numbers, *latest)))
 
 
+def file_names(session: Session, tenant_id: str, job_ids: Sequence[str]) -> dict[str, str]:
+    """Job → what to call it: its file, or its first one and how many more. A job that was deleted is left out."""
+    named = {}
+    for job_id, documents in _documents(session, tenant_id, job_ids).items():
+        others = len(documents) - 1
+        named[job_id] = documents[0].file_name + (f" and {others} more" if others else "")
+    return named
+
+
 def page_views(session: Session, tenant_id: str, job_id: str) -> tuple[PageView, ...]:
     """The job's pages in order, without their texts."""
     rows = session.execute(

@@ -33,6 +33,7 @@ from portal.jobs.job_views import (
 from portal.results.assembly import ReadPage
 from portal.results.export import Export, ExportFormat, export
 from portal.results.serial import page_text_from_json
+from portal.usage.receipts import receipt_json
 
 __all__ = [
     "MAX_LISTED",
@@ -169,6 +170,7 @@ def job_header(job: JobView) -> dict[str, Any]:
         "finished_at": job.finished_at.isoformat() if job.finished_at else None,
         "page_count": job.page_count,
         "pages": asdict(job.counts),
+        "receipt": receipt_json(job.receipt),
     }
 
 

@@ -29,7 +29,9 @@ from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.free_samples import refuse_samples
 from portal.jobs.queries import JobView, get_job
 from portal.jobs.sweep import discard_blobs
+from portal.settings import IntakeSettings
 from portal.usage.admission import Ask
+from portal.usage.limits import Limits
 from portal.usage.refusals import counting_refusals
 
 
@@ -62,12 +64,12 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
     Raises DocumentRefused (naming the file), TaskUnavailable, InvalidRequest, Forbidden, Busy, Unavailable, or
     Unauthenticated when its key has ended meanwhile; then nothing is stored. The uploads stay the caller's to remove.
     """
-    engine = _check_order(context, principal, uploads, order)
+    engine = check_order(context, principal, uploads, order)
     with counting_refusals(context.database, principal.tenant_id):
         bounds = _early_look(context, principal, engine, uploads, order)
     owner, intake = principal.tenant_id, context.settings.intake
     admitted = [admit(upload, context.sandbox, intake, owner=owner, bounds=bounds) for upload in uploads]
-    chosen = [_chosen_pages(file, order.page_numbers) for file in admitted]
+    chosen = [chosen_pages(file, order.page_numbers) for file in admitted]
     with (
         counting_refusals(context.database, owner),
         _stored(context, principal, uploads, zip(admitted, chosen, strict=True)) as documents,
@@ -84,7 +86,8 @@ def submit(context: JobContext, principal: Principal, uploads: Sequence[Upload],
         raise
 
 
-def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> Engine:
+def check_order(context: JobContext, principal: Principal, uploads: Sequence[Upload], order: Order) -> Engine:
+    """The engine of an order that is possible. Raises Forbidden, InvalidRequest, TaskUnavailable; opens no file."""
     if Scope.OCR not in principal.scopes:
         raise Forbidden("This key may not submit work.", remedy="Use a key with the scope 'ocr'.")
     if not uploads:
@@ -103,7 +106,8 @@ def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Up
     return engine
 
 
-def _chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+def chosen_pages(file: Admitted, wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The numbers of the file's pages that are wanted, all for None. Raises PageOutOfRange."""
     count = file.inspection.page_count
     if wanted is None:
         return tuple(range(1, count + 1))
@@ -144,6 +148,16 @@ def _stored(
 def _discard(context: JobContext, principal: Principal, documents: Sequence[_Stored]) -> None:
     for document in documents:
         discard_blobs(context, principal.tenant_id, document.document_id)
+
+
+def intake_of(context: JobContext, limits: Limits) -> IntakeSettings:
+    """What a file may be: the portal's settings, and the tenant's limits where they are tighter."""
+    intake = context.settings.intake
+    own = {
+        "max_file_bytes": min(intake.max_file_bytes, limits.max_file_bytes or intake.max_file_bytes),
+        "max_document_pages": min(intake.max_document_pages, limits.max_document_pages or intake.max_document_pages),
+    }
+    return intake.model_copy(update=own)
 
 
 def _early_look(

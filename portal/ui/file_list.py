@@ -21,6 +21,10 @@ RUN_JS = """async (files, names, task, fields, language, pages, fresh) => {
   const given = await portal.input.uploaded();
   return [given, JSON.stringify(given.map((file) => file.orig_name)), task, fields, language, pages, fresh];
 }"""
+PRICE_JS = """(files, names, task, pages) => {
+  const given = portal.input.ready();
+  return [given, JSON.stringify(given.map((file) => file.orig_name)), task, pages];
+}"""
 SAMPLE_JS = "() => { portal.busy('samples', true); return []; }"
 ATTACH_JS = """(job) => {
   portal.busy('run', false);

@@ -8,7 +8,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from portal.jobs.queries import JobView
-from portal.ui import markup, retry, words
+from portal.ui import markup, retry, usage_words, words
 
 DOWNLOADS = (("txt", "Text"), ("markdown", "Markdown"), ("json", "JSON"))
 
@@ -44,6 +44,21 @@ def progress(job: JobView) -> Markup:
         )
     return Markup('<div class="job-progress" data-state="{}" data-announce="{}"><p>{}</p>{}</div>').format(
         job.state, words.announcement(job), words.progress(job), meter
+    )
+
+
+def receipt(job: JobView) -> Markup:
+    """The receipt: a line while the job goes on, with its reasons once it is over. Samples have none."""
+    if job.is_sample or not job.receipt.reserved:
+        return Markup("")
+    told = usage_words.receipt(job.receipt)
+    if not job.is_final:  # redrawn as it goes on: details would close under the reader
+        return Markup('<p class="receipt">Receipt: {}</p>').format(told)
+    lines = markup.joined(
+        Markup("<li>{} {}</li>").format(line.pages or line.free_pages, line.words) for line in job.receipt.lines
+    )
+    return Markup('<details class="receipt"><summary>Receipt: {} pages</summary><ul>{}</ul></details>').format(
+        told, lines
     )
 
 

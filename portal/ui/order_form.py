@@ -62,6 +62,15 @@ def order(
     return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers, is_fresh=is_fresh)
 
 
+def priced_order(task: str, page_numbers: tuple[int, ...] | None, capabilities: Sequence[EngineCapability]) -> Order:
+    """What is priced while the form is still being filled in: the task and pages; its other fields cost nothing."""
+    chosen = _task(task)
+    engine = engine_for(chosen, capabilities)
+    if engine is None:
+        raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
+    return Order(prompt=TaskPrompt(chosen, fields=("-",)), engine=engine.name, page_numbers=page_numbers)
+
+
 def uploads(paths: Sequence[str], names: str) -> list[Upload]:
     """Pairs the received files with the names people gave them (a JSON list). The names are only ever shown.
 

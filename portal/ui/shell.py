@@ -12,7 +12,7 @@ from markupsafe import Markup
 from portal.ui import identity, markup, messages, words
 from portal.ui.theme import TITLE
 
-PAGES = (("Workspace", "/"), ("History", "/history"), ("Keys", "/keys"))
+PAGES = (("Workspace", "/"), ("History", "/history"), ("Usage", "/usage"), ("Keys", "/keys"))
 
 # One button that goes round; static/tokens.css shows the name of the present choice, static/theme.js makes it work.
 _THEMES = Markup(

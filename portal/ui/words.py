@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from portal.domain import JobState, PageState, Scope, Task
+from portal.domain import JobState, Limit, PageState, Scope, Task
 from portal.jobs.queries import JobView, PageView
 
 TASKS = {
@@ -31,6 +31,26 @@ SCOPES = {
     Scope.OCR: "Submit scans",
     Scope.READ: "Read results",
 }
+LIMITS = {
+    Limit.PAGES_PER_DAY: "Pages a day",
+    Limit.PAGES_PER_MONTH: "Pages a month",
+    Limit.PAGES_IN_FLIGHT: "Pages waiting or being read",
+    Limit.REQUESTS_PER_MINUTE: "Requests a minute",
+    Limit.UNCHARGED_PAGES_PER_DAY: "Uncharged pages a day",
+}
+SERIES = {
+    "charged": "charged",
+    "blank": "blank",
+    "failed": "failed",
+    "truncated": "cut",
+    "free": "free",
+    "returned": "not read",
+}
+OCCASIONS = {"submitted": "job", "retried": "retry", "request": "request"}
+REQUEST_STATES = {"open": "Waiting for the admin", "granted": "Granted", "declined": "Declined"}
+NEW_WORK_STOPPED = "New work is stopped for your tenant."
+WHAT_STILL_WORKS = "What is there can still be read, exported and deleted. Ask the portal's admin."
+COUNTING = "Counting pages…"
 BLANK = "No text found on this page; not charged."
 SAMPLE = "A sample: it costs nothing."
 RECONNECTING = "Reconnecting… The portal cannot be reached. Accepted work goes on; this page goes on by itself."

@@ -16,9 +16,10 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import Task
-from portal.errors import InvalidRequest, NotFound, Unavailable
+from portal.errors import InvalidRequest, NotFound, PortalError, Unavailable
 from portal.jobs import endings, history, queries, submission
 from portal.jobs.free_samples import look_before_drawing
+from portal.jobs.price import price
 from portal.jobs.queries import JobView
 from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
@@ -31,6 +32,7 @@ from portal.ui import (
     messages,
     order_form,
     page_range,
+    price_view,
     retry,
     samples,
     shell,
@@ -105,7 +107,8 @@ class WorkspacePage:
         self._fresh = gr.Checkbox(
             label="Read again what was read before (identical pages are free otherwise)", elem_id="read-again"
         )
-        shell.fragment("cost")  # what the run will cost and what is left of the quota, once there are quotas
+        self._cost = shell.fragment("cost")
+        self._price = gr.Button("Count the pages", elem_classes="not-shown", elem_id="price-files")
         self._run = gr.Button("Read the files", variant="primary", elem_id="run")
         self._files = gr.File(label="Uploads", file_count="multiple", elem_classes="not-shown")
         self._names = gr.Textbox(elem_classes="not-shown", elem_id="file-names", label="File names")
@@ -142,6 +145,14 @@ class WorkspacePage:
         ):
             attached = shell.on(run.then, None, inputs=self._started, js=file_list.ATTACH_JS)
             shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
+        shell.on(
+            self._price.click,
+            self._price_files,
+            inputs=[self._files, self._names, self._task, self._range],
+            outputs=self._cost,
+            js=file_list.PRICE_JS,
+            trigger_mode="always_last",
+        )
         shell.on(self._drop.submit, refresh, outputs=views)
         for component in (self._bar, self._viewer):
             shell.on(component.submit, messages.told(self._act), outputs=views)
@@ -173,6 +184,20 @@ class WorkspacePage:
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
+
+    def _price_files(self, paths: list[str] | None, names: str, task: str, pages: str, request: gr.Request) -> Markup:
+        """What the chosen files would cost; nothing where there is none."""
+        if not paths:
+            return Markup("")
+        try:
+            chosen = page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages)
+            order = order_form.priced_order(task, chosen, self._jobs.engines.capabilities)
+            uploads = order_form.uploads(paths, names)
+            return price_view.price(price(self._jobs, identity.principal_of(request), uploads, order), chosen)
+        except PortalError as error:
+            return price_view.unpriced(error)
+        except Exception as error:  # noqa: BLE001  messages.inline is the translator
+            return messages.inline(error)
 
     def _run_sample(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         try:
@@ -248,7 +273,7 @@ class WorkspacePage:
             self._job: gr.Column(visible=True),
             self._notice: "",
             self._bar: job_view.bar(job),
-            self._progress: job_view.progress(job),
+            self._progress: job_view.progress(job) + job_view.receipt(job),
             self._timer: gr.Timer(value=seconds, active=not job.is_final),
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from math import ceil
 
@@ -16,19 +16,36 @@ _IN_FLIGHT_RETRY_SECONDS = 15  # who knows the engines' pace says better (portal
 
 
 def standings(counters: Counters, limits: Limits, period: Period) -> tuple[Standing, ...]:
-    """How the tenant stands against each limit that is counted, the longest period first."""
+    """How the tenant stands against each limit that is counted, the longest period first.
+
+    Counters that are ahead of the zone's day (its zone was changed) start anew when their own day and month end.
+    """
+    counted = period.of_day(counters.day)
     return (
-        Standing(Limit.PAGES_PER_MONTH, limits.pages_per_month, counters.month_pages, period.month_ends_at),
-        Standing(Limit.PAGES_PER_DAY, limits.pages_per_day, counters.day_pages, period.day_ends_at),
+        Standing(Limit.PAGES_PER_MONTH, limits.pages_per_month, counters.month_pages, counted.month_ends_at),
+        Standing(Limit.PAGES_PER_DAY, limits.pages_per_day, counters.day_pages, counted.day_ends_at),
         Standing(Limit.PAGES_IN_FLIGHT, limits.pages_in_flight, counters.pending_pages),
         Standing(Limit.REQUESTS_PER_MINUTE, limits.requests_per_minute, ceil(counters.recent_requests(period.at))),
         Standing(
             Limit.UNCHARGED_PAGES_PER_DAY,
             limits.uncharged_pages_per_day,
             counters.uncharged_pages,
-            period.day_ends_at,
+            period.of_day(counters.uncharged_day).day_ends_at,
         ),
     )
+
+
+_REFUSING = (Limit.PAGES_PER_DAY, Limit.PAGES_PER_MONTH, Limit.PAGES_IN_FLIGHT, Limit.REQUESTS_PER_MINUTE)
+
+
+def nearest(standings: Iterable[Standing]) -> Standing | None:
+    """The limit that is nearest to refusing: of which the largest share is used, the day's before others.
+
+    None when the tenant has no limit that refuses.
+    """
+    own = {standing.limit: standing for standing in standings if standing.allowed is not None}
+    refusing = [own[limit] for limit in _REFUSING if limit in own]
+    return max(refusing, key=lambda standing: standing.used_share, default=None)
 
 
 def pages_left(limits: Limits, counters: Counters) -> int | None:

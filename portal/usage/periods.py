@@ -18,6 +18,14 @@ class Period:
     month: str
     day_ends_at: datetime
     month_ends_at: datetime
+    time_zone: str
+
+    def of_day(self, day: str) -> Period:
+        """The period of a later day in the same zone; itself for its own day or an earlier one."""
+        if day <= self.day:
+            return self
+        noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=ZoneInfo(self.time_zone))
+        return period_at(noon, self.time_zone)
 
 
 def period_at(moment: datetime, time_zone: str) -> Period:
@@ -32,6 +40,7 @@ def period_at(moment: datetime, time_zone: str) -> Period:
         month=f"{local:%Y-%m}",
         day_ends_at=_midnight(midnight + timedelta(days=1)),
         month_ends_at=_midnight(first + timedelta(days=32), day=1),
+        time_zone=time_zone,
     )
 
 

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models import LedgerEntry
+
+REASONS = {
+    ("reserved", "submitted"): "set aside when the job was submitted",
+    ("reserved", "retried"): "set aside when failed pages were retried",
+    ("reserved", "request"): "set aside for a request",
+    ("reserved", "sample"): "a sample: nothing is set aside",
+    ("posted", "read"): "read",
+    ("posted", "delivered"): "text delivered",
+    ("posted", "blank_over_cap"): "blank, past the day's uncharged pages",
+    ("posted", "failed_over_cap"): "failed, past the day's uncharged pages",
+    ("posted", "truncated_over_cap"): "cut where the output repeated, past the day's uncharged pages",
+    ("returned", "blank"): "no text found",
+    ("returned", "failed"): "could not be read",
+    ("returned", "truncated"): "cut where the output repeated",
+    ("returned", "cancelled"): "cancelled before they were read",
+    ("returned", "identical"): "read before, so free",
+    ("returned", "charged_before"): "charged before, so free",
+    ("returned", "sample"): "a sample, so free",
+    ("returned", "late"): "ended after the job was closed",
+    ("returned", "swept"): "given back when nobody worked on them any more",
+    ("returned", "not_delivered"): "no text delivered",
+    ("returned", "tenant_deleted"): "the tenant was deleted",
+}
 
 
 @dataclass(frozen=True)
@@ -19,6 +43,11 @@ class ReceiptLine:
     reason: str
     pages: int
     free_pages: int = 0
+
+    @property
+    def words(self) -> str:
+        """The reason, for people."""
+        return REASONS.get((self.kind, self.reason), self.reason.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -49,6 +78,27 @@ class Receipt:
 
     def _sum(self, kind: str) -> int:
         return sum(line.pages for line in self.lines if line.kind == kind)
+
+
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
+    """The receipt as API users and exports have it: sums in pages, and each line with its reason in words."""
+    return {
+        "reserved": receipt.reserved,
+        "charged": receipt.charged,
+        "returned": receipt.returned,
+        "pending": receipt.pending,
+        "lines": [asdict(line) | {"words": line.words} for line in receipt.lines],
+    }
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """The receipt as lines of plain text, for people."""
+    names = {"reserved": "reserved", "posted": "charged", "returned": "returned"}
+    sums = f"{receipt.reserved} reserved, {receipt.charged} charged, {receipt.returned} returned"
+    if receipt.pending:
+        sums += f", {receipt.pending} pending"
+    rows = [f"  {names[line.kind]:<9} {line.pages or line.free_pages:>6}  {line.words}" for line in receipt.lines]
+    return "\n".join([f"Pages: {sums}.", *rows])
 
 
 def receipts(session: Session, tenant_id: str, job_ids: Sequence[str]) -> dict[str, Receipt]:

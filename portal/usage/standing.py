@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.base import now
 from portal.domain import Standing
-from portal.usage.bindings import pages_left, standings
+from portal.usage.bindings import nearest, pages_left, standings
 from portal.usage.counters import Counters, counters_of
 from portal.usage.limits import Terms, terms_of
 from portal.usage.periods import Period, period_at
@@ -27,6 +27,11 @@ class TenantStanding:
     def standings(self) -> tuple[Standing, ...]:
         """Against each counted limit, the longest period first."""
         return standings(self.counters, self.terms.limits, self.period)
+
+    @property
+    def nearest(self) -> Standing | None:
+        """The limit that is nearest to refusing; None when none can."""
+        return nearest(self.standings)
 
     @property
     def pages_left(self) -> int | None:

@@ -26,10 +26,13 @@ from portal.http.downloads import NOTHING_RUNS, download_headers, result_downloa
 from portal.http.given import PortalServices, giving
 from portal.http.ids import JobId, possible_id
 from portal.http.problems import log_refusal, problem
+from portal.http.usage_csv import usage_csv
 from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
 from portal.results.export import ExportFormat
 from portal.services import Services
+from portal.usage.reports import MAX_DAYS, last_days
+from portal.usage.standing import standing_of
 from portal.web.browsers import MemberBrowser, SignedInBrowser
 from portal.web.page_reading import page_reading_json
 from portal.web.refusals import is_navigation
@@ -66,6 +69,7 @@ def router(services: Services) -> APIRouter:
     )
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
+    routes.add_api_route("/usage.csv", _usage, methods=["GET"])
     # Before the plain .jpg, whose position would take "1.small" for a number.
     routes.add_api_route("/jobs/{job_id}/pages/{position}.small.jpg", _page_thumbnail, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
@@ -109,6 +113,17 @@ def _zipped(services: Services, tenant_id: str, write: Callable[[IO[bytes]], Non
             yield str(length).encode()
             while chunk := zipped.read(_CHUNK_BYTES):
                 yield chunk
+
+
+def _usage(
+    browser: MemberBrowser, services: PortalServices, days: Annotated[int, Query(ge=1, le=MAX_DAYS)]
+) -> Response:
+    """The receipts of the last `days` days as CSV: what the Usage page shows."""
+    tenant_id = browser.signed_in.principal.tenant_id
+    with services.database.reading() as session:
+        today = standing_of(session, tenant_id).period.day
+    first, last = last_days(today, days)
+    return usage_csv(services.database, tenant_id, first_day=first, last_day=last)
 
 
 def _page_image(

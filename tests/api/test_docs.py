@@ -89,6 +89,10 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     assert alice.client.get(f"/v1/jobs/{job['id']}").status_code == 404
     assert run("list_models")["data"][0]["id"] == "fake"
     assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
+    assert run("ask_price")["pages"] == 1
+    assert run("show_usage")["total"]["charged"] == 3
+    run("download_usage")
+    assert len((tmp_path / "usage.csv").read_text().splitlines()) == 3
     made = run("create_key")
     assert made["name"] == "nightly import"
     assert len(run("list_keys")["data"]) == 2
@@ -123,6 +127,9 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "POST /v1/jobs/{job_id}/retry",
         "DELETE /v1/jobs/{job_id}",
         "GET /v1/models",
+        "GET /v1/usage",
+        "GET /v1/usage.csv",
+        "POST /v1/price",
         "GET /v1/me",
         "GET /v1/keys",
         "POST /v1/keys",

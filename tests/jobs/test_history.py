@@ -111,7 +111,7 @@ def test_bundle_has_a_file_for_each_job_when_names_are_alike(bench: Bench) -> No
     ids = [job.id for job in jobs]
     write_bundle(bench.context, bench.bob.tenant_id, [*ids, ids[0]], ExportFormat.TXT, target)
     with zipfile.ZipFile(target) as bundle:
-        assert bundle.namelist() == ["scan.txt", "SCAN (2).txt", "evil.txt"]
+        assert bundle.namelist() == ["scan.txt", "SCAN (2).txt", "evil.txt", "receipt.txt", "receipt.json"]
         assert bundle.read("SCAN (2).txt") == b"text of SCAN.png\n"
         assert bundle.testzip() is None
     with pytest.raises(NotFound):

@@ -127,6 +127,7 @@ def _own_places(jobs: dict[JobState, str]) -> tuple[Place, ...]:
         *(Place(f"/?job={job_id}", ".job-title h1") for job_id in jobs.values()),
         Place("/?job=job_unknown", "#notice .notice"),
         Place("/history", ".entry"),
+        Place("/usage", ".limit"),
         Place("/keys", ".empty"),
         Place("/account", "form"),
         Place("/docs", "main"),

@@ -87,7 +87,7 @@ def test_the_reason_is_told_when_nothing_is_listed() -> None:
 
 def test_last_use_is_told_before_a_key_is_revoked() -> None:
     used = key("importer", last_used_at=NOW - timedelta(hours=3), last_used_address="10.0.0.4")
-    listed = keys.listing([used], NOW, OWNER)
+    listed = keys.listing([used], NOW, OWNER, {used.id: (3, 1200)})
     assert 'data-detail="It was used 3 h ago from 10.0.0.4.' in listed
 
 
@@ -105,7 +105,7 @@ def test_members_are_offered_only_what_they_may_do_with_a_key() -> None:
 
 def test_only_usable_keys_can_be_revoked_when_listed() -> None:
     ended = [key("old", expires_at=NOW - timedelta(days=1)), key("stopped", revoked_at=NOW)]
-    listed = keys.listing([*ended, key(ATTACK)], NOW, OWNER)
+    listed = keys.listing([*ended, key(ATTACK)], NOW, OWNER, {})
     assert listed.count('data-action="revoke"') == 1
     assert listed.index("&lt;img") < listed.index(">old<") < listed.index(">stopped<")
     assert "<img" not in listed
@@ -114,7 +114,7 @@ def test_only_usable_keys_can_be_revoked_when_listed() -> None:
 def test_replaced_key_follows_its_replacement_when_listed() -> None:
     new, other = key("importer", id="key_new", prefix="ocr_new"), key("other", id="key_other")
     old = key("importer", id="key_old", prefix="ocr_old", replaced_by="key_new", expires_at=NOW + timedelta(hours=5))
-    listed = keys.listing([other, new, old], NOW, OWNER)
+    listed = keys.listing([other, new, old], NOW, OWNER, {})
     assert re.findall(r'data-key="(\w+)"', listed) == ["key_other", "key_new", "key_old"]
     assert "Being replaced" in listed
     assert "ends 2026-03-12 14:30 UTC" in listed

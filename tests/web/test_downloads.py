@@ -206,8 +206,24 @@ def test_zip_of_the_jobs_is_saved_when_a_member_exports_them(desk: Desk, who: st
     )
     assert answer.headers["cache-control"] == "no-store"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as bundle:
-        [name] = bundle.namelist()
+        [name, *receipts] = bundle.namelist()
+        assert receipts == ["receipt.txt", "receipt.json"]
         assert (name, bundle.read(name).decode()) == ("Rechnung _März_ 2024.md", "Größe 42\n")
+
+
+@pytest.mark.parametrize(("who", "status"), [("alice", 200), ("bob", 200), ("charlie", 200), (None, 303)])
+def test_receipts_are_saved_by_members_of_a_tenant_only(desk: Desk, who: str | None, status: int) -> None:
+    answer = desk.client(who).get("/files/usage.csv?days=30", headers=HTML)
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+        assert "no-store" in answer.headers["Cache-Control"]
+        assert answer.text.startswith("\ufefftime,day,job_id")
+
+
+@pytest.mark.parametrize("days", ["0", "999", "x", ""])
+def test_receipts_of_no_days_are_refused(desk: Desk, days: str) -> None:
+    assert desk.client("alice").get(f"/files/usage.csv?days={days}").status_code == 422
 
 
 def test_zip_is_refused_whole_when_one_job_is_not_the_tenants(desk: Desk) -> None:
