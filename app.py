@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp
 
-    from portal.engine.base import Engine
     from portal.services import Services
     from portal.settings import Settings
 
@@ -161,6 +160,7 @@ def build_services(settings: Settings) -> Services:
     from portal.db import Database
     from portal.documents.sandbox import Sandbox
     from portal.documents.storage import Storage
+    from portal.engine.configuration import configured_engines
     from portal.jobs.context import Engines, JobContext
     from portal.jobs.notices import Notices
     from portal.private_files import make_private_folder
@@ -175,7 +175,7 @@ def build_services(settings: Settings) -> Services:
     password = tenants.ensure_admin(database, settings)
     if password is not None:
         _announce_admin(settings.accounts.admin_email, password)
-    engines = Engines(_engines(settings))
+    engines = Engines(configured_engines(settings.engine))
     jobs = JobContext(settings, database, storage, Sandbox(settings.intake), engines, Notices())
     return Services(settings, database, peppers, jobs)
 
@@ -260,15 +260,6 @@ def _report_death(services: Services, dispatching: asyncio.Task[None]) -> None:
     structlog.get_logger().critical("the dispatcher ended; restart the portal", exc_info=dispatching.exception())
     for engine in services.jobs.engines.all:
         services.jobs.engines.mark(engine, "the dispatcher ended; restart the portal.")
-
-
-def _engines(settings: Settings) -> list[Engine]:
-    if settings.engine.embedded == "off":
-        return []
-    from portal.engine.embedded import EmbeddedEngine, default_workers
-
-    workers = settings.engine.embedded_workers or default_workers()
-    return [EmbeddedEngine(workers, settings.engine.page_seconds)]
 
 
 def _announce_admin(email: str, password: str) -> None:

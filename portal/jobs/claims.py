@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from models import DocumentRow, Job, Page
 from models.base import now
-from portal.domain import JobState, PageState, Task, TaskPrompt
+from portal.domain import JobState, Mode, PageState, Task, TaskPrompt
 from portal.jobs import search
 from portal.usage.entries import EndedPage, Outcome, record_page
 
@@ -152,10 +152,16 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     return True
 
 
-def release(session: Session, held: Claim) -> None:
-    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame."""
+def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
+    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame.
+
+    One that `is_suspect` may be: its attempt counts, and after MAX_CLAIMS of them it fails.
+    """
     for page in _running(session, *_still_held(held)):
-        _requeue(page, is_counted=False)
+        if is_suspect:
+            _requeue_or_fail(session, page)
+        else:
+            _requeue(page, is_counted=False)
 
 
 def release_all(session: Session, worker: str) -> None:
@@ -246,7 +252,10 @@ def locked_job(session: Session, tenant_id: str, job_id: str) -> Job | None:
 def prompt_of(job: Job) -> TaskPrompt:
     """The task prompt that the job was submitted with."""
     return TaskPrompt(
-        task=Task(job.task), fields=tuple(job.prompt.get("fields", ())), language=job.prompt.get("language")
+        task=Task(job.task),
+        fields=tuple(job.prompt.get("fields", ())),
+        language=job.prompt.get("language"),
+        mode=Mode(job.prompt.get("mode", Mode.DOCUMENT)),
     )
 
 
@@ -273,7 +282,7 @@ def _fail_interrupted(session: Session, page: Page) -> None:
     page.finished_at = now()
     page.error_code = "interrupted"
     page.error_message = (
-        f"The portal stopped {page.attempt - page.attempts_before_retry} times while it read this page."
+        f"The portal or its engine stopped {page.attempt - page.attempts_before_retry} times while it read this page."
     )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
     ended = EndedPage(page.tenant_id, job.member_id, job.api_key_id, job.id, page.id, job.task, job.engine)

@@ -16,10 +16,11 @@ from contextlib import suppress
 import structlog
 
 from portal.engine.base import Engine
-from portal.errors import PortalError, Unavailable
+from portal.errors import Unavailable
 from portal.jobs import claims
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
+from portal.jobs.engine_watch import watch
 from portal.jobs.execution import execute, internal_failure, settle
 from portal.jobs.fairness import FairQueue
 from portal.jobs.ownership import Ownership
@@ -29,7 +30,6 @@ from portal.jobs.sweep import sweep_blobs
 log = structlog.get_logger()
 
 _LOOK_SECONDS = 1.0
-_ENGINE_RETRY_SECONDS = 10.0
 _PAUSE_SECONDS = 5.0
 _SWEEP_SECONDS = 3600.0
 
@@ -76,7 +76,7 @@ class Dispatcher:
         lanes = [Lane(engine) for engine in self._context.engines.all]
         async with asyncio.TaskGroup() as group:
             for lane in lanes:
-                group.create_task(self._start_engine(lane.engine))
+                group.create_task(watch(self._context.engines, lane.engine))
             group.create_task(self._sweep())
             group.create_task(self._dispatch(lanes))
 
@@ -177,7 +177,7 @@ class Dispatcher:
         except Unavailable as error:
             log.warning("page waits", page=claim.page_id, reason=error.message)
             lane.paused_until = time.monotonic() + _PAUSE_SECONDS
-            await asyncio.to_thread(self._release, claim)
+            await asyncio.to_thread(self._release, claim, is_suspect=getattr(error, "is_suspect", False))
         except Exception:
             log.exception("page failed", page=claim.page_id, job=claim.ended.job_id)
             await settle(self._context, claim, internal_failure(claim))
@@ -195,10 +195,10 @@ class Dispatcher:
         if tasks or self._is_owner:
             await asyncio.to_thread(self._release_all)
 
-    def _release(self, claim: Claim) -> None:
+    def _release(self, claim: Claim, *, is_suspect: bool) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release(session, claim)
+                claims.release(session, claim, is_suspect=is_suspect)
         except Unavailable as error:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
 
@@ -219,17 +219,3 @@ class Dispatcher:
                 else:
                     log.info("swept", documents=swept)
             await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
-
-    async def _start_engine(self, engine: Engine) -> None:
-        while True:
-            try:
-                await engine.start()
-            except Exception as error:
-                reason = error.message if isinstance(error, PortalError) else "it failed at the start."
-                log.error("engine not ready", engine=engine.capability.name, reason=reason, exc_info=True)
-                self._context.engines.mark(engine, reason)
-                await asyncio.sleep(_ENGINE_RETRY_SECONDS)
-            else:
-                self._context.engines.mark(engine, None)
-                log.info("engine ready", engine=engine.capability.name, slots=engine.slots)
-                return

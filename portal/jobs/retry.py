@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from models import Job, Page
 from portal import audit
-from portal.domain import JobState, PageState, Principal, Scope, Task
+from portal.domain import JobState, PageState, Principal, Scope
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs import claims
 from portal.jobs.backlog import lock_backlog, refuse_backlog
@@ -48,7 +48,7 @@ def retry(context: JobContext, principal: Principal, job_id: str, positions: Col
             raise NotFound("There is no such job.")
         pages = _failed(session, job, positions)
         engine = context.engines.get(job.engine)
-        require_task(engine, Task(job.task))
+        require_task(engine, claims.prompt_of(job))
         refuse_backlog(session, principal.tenant_id, context, engine, pages=len(pages))
         _queue_again(session, job, positions)
         take_back_failures(session, job.tenant_id, [page.id for page in pages])

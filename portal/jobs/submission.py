@@ -89,8 +89,8 @@ def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Up
             remedy="Split them over several jobs.",
         )
     engine = context.engines.get(order.engine)
-    require_task(engine, order.prompt.task)
-    if order.prompt.task is Task.FIELDS and not order.prompt.fields:
+    require_task(engine, order.prompt)
+    if order.prompt.task is Task.FIELDS and not order.prompt.field_names:
         raise InvalidRequest("The task 'fields' needs the names of the fields.", remedy="Send 'fields'.")
     return engine
 
@@ -159,7 +159,11 @@ def _insert(session: Session, principal: Principal, documents: Sequence[_Stored]
         member_id=principal.member_id,
         api_key_id=principal.api_key_id,
         task=order.prompt.task,
-        prompt={"fields": list(order.prompt.fields), "language": order.prompt.language},
+        prompt={
+            "fields": list(order.prompt.fields),
+            "language": order.prompt.language,
+            "mode": order.prompt.mode.value,
+        },
         engine=engine.capability.name,
         engine_profile=engine.capability.profile_version,
         page_count=sum(len(document.page_numbers) for document in documents),

@@ -59,6 +59,7 @@ def test_keys_stay_those_that_users_were_promised() -> None:
     assert list(stored) == [
         *("width_px", "height_px", "rotation_degrees", "skew_degrees", "confidence", "truncated"),
         *("check_below", "markdown", "text", "lines", "blocks"),
+        *("figures", "translation"),
     ]
     assert stored["lines"] == [{"text": "Total 9.00", "box": [20, 20, 120, 44], "score": 0.9, "quad": None}]
     assert stored["blocks"] == [{"kind": "text", "rows": [[[0]]]}]
