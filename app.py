@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp
 
+    from portal.engine.base import Engine
     from portal.services import Services
     from portal.settings import Settings
 
@@ -100,6 +101,7 @@ def check(
     logs.configure(loaded.server)
     for name, value in loaded.rows():
         print(f"{name}={value}")
+    _check_engines(loaded, is_connecting=connect)
     if not connect:
         return
     make_private_folder(loaded.store.data_dir)
@@ -110,6 +112,28 @@ def check(
     )
     Storage(loaded.store.data_dir).check()
     print("storage: can be written")
+
+
+def _check_engines(settings: Settings, *, is_connecting: bool) -> None:
+    """Prints each engine, for one on vLLM how it is served, and whether it answers."""
+    from portal.engine.configuration import configured_engines, serve_command
+
+    async def look(engine: Engine) -> str:
+        try:
+            await engine.probe()
+        except PortalError as error:
+            return f"{error.message} {error.remedy}"
+        finally:
+            await engine.close()
+        return "answers"
+
+    for engine in configured_engines(settings.engine):
+        own, command = engine.capability, serve_command(engine)
+        print(f"engine {own.name}: {own.checkpoint}, profile {own.profile_version}, licence {own.licence}")
+        if command is not None:
+            print(f"  served by: {command}")
+        if is_connecting and own.is_remote:
+            print(f"  {asyncio.run(look(engine))}")
 
 
 def _serve(settings: Settings) -> None:

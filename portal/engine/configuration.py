@@ -40,6 +40,15 @@ def configured_engines(settings: EngineSettings) -> list[Engine]:
     return [_translating(engine, settings) for engine in engines.values()]
 
 
+def serve_command(engine: Engine) -> str | None:
+    """The `vllm serve` that the engine's profile asks for; None for an engine that is not on vLLM."""
+    engine = engine.reader if isinstance(engine, TranslatingEngine) else engine
+    if not isinstance(engine, VllmEngine):
+        return None
+    flags = (each.flag for each in engine.options.profile.serve_flags)
+    return " ".join(["vllm serve", engine.options.server.model, *flags])
+
+
 def _options(settings: EngineSettings) -> tuple[VllmOptions, ...]:
     if settings.engines_file is not None and settings.vllm_url is not None:
         raise SettingsError(

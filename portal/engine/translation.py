@@ -111,7 +111,7 @@ def pieces(markdown: str) -> Iterator[_Piece]:
     held: list[str] = []
     for block in _blocks(markdown):
         kind = _kind(block)
-        if held and (kind != "text" or sum(map(len, held)) + len(block) > PIECE_CHARACTERS):
+        if held and (kind != "text" or _size(held) + len(block) > PIECE_CHARACTERS):
             yield _Piece("\n\n".join(held), "text")
             held = []
         if kind == "text" and len(block) <= PIECE_CHARACTERS:
@@ -157,11 +157,15 @@ def _split(block: str, kind: str) -> Iterator[str]:
     head = lines[:2] if kind == "table" else []
     part: list[str] = list(head)
     for line in (short for long in lines[len(head) :] for short in _short(long, kind)):
-        if len(part) > len(head) and sum(map(len, part)) + len(line) > PIECE_CHARACTERS:
+        if len(part) > len(head) and _size(part) + len(line) > PIECE_CHARACTERS:
             yield "\n".join(part)
             part = list(head)
         part.append(line)
     yield "\n".join(part)
+
+
+def _size(parts: list[str]) -> int:
+    return sum(len(part) + 2 for part in parts)
 
 
 def _short(line: str, kind: str) -> Iterator[str]:
