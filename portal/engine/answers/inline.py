@@ -14,8 +14,8 @@ from typing import Final
 # Formulas and code spans.
 KEPT = re.compile(r"(\$\$.+?\$\$|(?<!\\)\$[^$\n]+?(?<!\\)\$|\\\(.+?\\\)|\\\[.+?\\\]|`[^`\n]+`)", re.DOTALL)
 _TAG_NAMES = (
-    "a|abbr|article|b|big|blockquote|body|br|center|code|dd|del|div|dl|dt|em|figcaption|figure|font|footer|h[1-6]|head|"
-    "header|hr|html|i|img|ins|label|li|main|mark|ol|p|page_number|pre|q|s|section|small|span|strike|strong|sub|sup|u|ul|"
+    "abbr|article|b|big|blockquote|body|br|center|code|dd|del|div|dl|dt|em|figcaption|figure|font|footer|h[1-6]|head|"
+    "header|hr|html|i|ins|label|li|main|mark|ol|p|page_number|pre|q|s|section|small|span|strike|strong|sub|sup|u|ul|"
     "watermark"
 )
 _TAG = re.compile(rf"<(/?)({_TAG_NAMES})(?:\s[^<>]*)?/?>", re.IGNORECASE)

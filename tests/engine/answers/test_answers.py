@@ -56,7 +56,7 @@ def test_markdown_is_kept_without_its_html(said: str, kept: str) -> None:
 def test_nothing_runs_when_a_scan_says_markup(said: str) -> None:
     markdown = clean_markdown(said)
     assert "<script" not in markdown.replace("\\<", "")
-    assert "<img" not in markdown
+    assert "<img" not in markdown.replace("\\<", "")
     assert "<img" not in markdown_to_html(markdown)
 
 
