@@ -72,6 +72,11 @@ def server_options(url: str, model: str, api_key: SecretStr | None, *, setting: 
         )
     if not model.strip():
         raise SettingsError(f"{setting} needs a model.", remedy="Name the model as vLLM's --served-model-name does.")
+    key = "" if api_key is None else api_key.get_secret_value()
+    if not key.isprintable() or not key.isascii():
+        raise SettingsError(
+            f"{setting}: its key has characters that no HTTP header takes.", remedy="Copy the key again, alone."
+        )
     return ServerOptions(url=url.rstrip("/"), model=model.strip(), api_key=api_key)
 
 

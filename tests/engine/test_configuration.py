@@ -113,6 +113,7 @@ def test_start_is_refused_when_the_file_has_a_mistake(tmp_path: Path, text: str,
     ("settings", "words"),
     [
         ({"vllm_url": "http://a/v1"}, "needs a model"),
+        ({"vllm_url": "http://a/v1", "vllm_model": "a", "vllm_api_key": "k\ney"}, "no HTTP header"),
         ({"vllm_model": "a"}, "without PORTAL_VLLM_URL"),
         ({"vllm_api_key": "a"}, "without PORTAL_VLLM_URL"),
         ({"translate_model": "a"}, "without PORTAL_TRANSLATE_URL"),

@@ -15,8 +15,10 @@ from portal.engine.answers.raw_lines import RawLine, unfenced
 
 _SCALE = 1000
 _PAIR = r"\(\s*(\d{1,5})\s*,\s*(\d{1,5})\s*\)"
-_PLACED = re.compile(rf"(.*?){_PAIR}\s*,\s*{_PAIR}(?:\s*,\s*{_PAIR})*", re.DOTALL)
-_FIGURE = re.compile(r"!\[[^\]\n]*\]\([^)\n]*\)(?:[ \t]*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5}))?")
+_PLACE = re.compile(rf"{_PAIR}\s*,\s*{_PAIR}(?:\s*,\s*{_PAIR})*")
+_FIGURE = re.compile(
+    r"!\[[^\]\n]{0,200}\]\([^)\n]{0,200}\)(?:[ \t]*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5}))?"
+)
 _ENTRY = re.compile(
     r"""\{\s*"box"\s*:\s*\[\s*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*\]\s*,\s*"""
     r""""text"\s*:\s*("(?:[^"\\]|\\.)*")\s*\}""",
@@ -30,9 +32,9 @@ def placed_lines(text: str, image: PageImage, raw: Sequence[RawLine] = ()) -> li
     Text may hold brackets and span lines, as the authors' own parser takes it.
     """
     lines, end = [], 0
-    for found in _PLACED.finditer(text):
-        corners = [int(value) for value in found.groups()[1:5]]
-        lines.append(_line(found.group(1), _box(corners, image), _score_at(text, found.start(2), raw)))
+    for found in _PLACE.finditer(text):
+        corners = [int(value) for value in found.groups()[:4]]
+        lines.append(_line(text[end : found.start()], _box(corners, image), _score_at(text, found.start(), raw)))
         end = found.end()
     rest = [_line(row, None, None) for row in text[end:].splitlines()]
     return [line for line in lines + rest if line.text]

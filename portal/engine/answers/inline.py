@@ -11,15 +11,17 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-# Formulas and code spans.
-KEPT = re.compile(r"(\$\$.+?\$\$|(?<!\\)\$[^$\n]+?(?<!\\)\$|\\\(.+?\\\)|\\\[.+?\\\]|`[^`\n]+`)", re.DOTALL)
+# Formulas and code spans. Bounded, so that no answer can make it slow.
+KEPT = re.compile(
+    r"(\$\$.{1,2000}?\$\$|(?<!\\)\$[^$\n]{1,2000}?(?<!\\)\$|\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|`[^`\n]+`)", re.DOTALL
+)
 _TAG_NAMES = (
     "abbr|article|b|big|blockquote|body|br|center|code|dd|del|div|dl|dt|em|figcaption|figure|font|footer|h[1-6]|head|"
     "header|hr|html|i|ins|label|li|main|mark|ol|p|page_number|pre|q|s|section|small|span|strike|strong|sub|sup|u|ul|"
     "watermark"
 )
 _TAG = re.compile(rf"<(/?)({_TAG_NAMES})(?:\s[^<>]*)?/?>", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
 _MARKS: Final = {"b": "**", "strong": "**", "i": "*", "em": "*", "s": "~~", "del": "~~", "strike": "~~"}
 _LINE_TAGS: Final = frozenset({"br", "p", "div", "li", "hr", "center", "blockquote", "section", "header", "footer"})
@@ -30,9 +32,9 @@ _SHIFTED = re.compile(r"<(sup|sub)>([^<>]{1,12})</\1>", re.IGNORECASE)
 _PLAIN = (
     (re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$"), r"\1"),
     (re.compile(r"^\s{0,3}>\s?"), ""),
-    (re.compile(r"(\*\*\*|\*\*|__)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
-    (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]+?)(?<=[^\s*])\*(?![\w*])"), r"\1"),
-    (re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"), r"\1"),
+    (re.compile(r"(\*\*\*|\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1"), r"\2"),
+    (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,500}?)(?<=[^\s*])\*(?![\w*])"), r"\1"),
+    (re.compile(r"~~(?=\S)(.{1,500}?)(?<=\S)~~"), r"\1"),
     (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
 )
 

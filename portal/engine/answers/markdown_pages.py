@@ -16,6 +16,7 @@ _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 _CELL_EDGE = re.compile(r"(?<!\\)\|")
+_LONGEST_LITERAL = 400
 _FENCE_ENDS = {"```": "```", "$$": "$$", "\\[": "\\]"}
 
 
@@ -124,7 +125,8 @@ def _literal_end(rows: Sequence[RawLine], at: int) -> int | None:
     closing = _FENCE_ENDS[opening]
     if closing in text[len(opening) :]:
         return at + 1
-    return next((number + 1 for number in range(at + 1, len(rows)) if closing in rows[number].text), None)
+    last = min(len(rows), at + _LONGEST_LITERAL)
+    return next((number + 1 for number in range(at + 1, last) if closing in rows[number].text), None)
 
 
 def _is_pipe_table(rows: Sequence[RawLine], at: int) -> bool:

@@ -61,13 +61,13 @@ class ChatClient:
             raise failures.unknown_model(self.name, self.model)
         return dict(cards[self.model])
 
-    async def ask(self, body: dict[str, Any], call: Call, *, watches_loops: bool = True) -> Answer:
+    async def ask(self, body: dict[str, Any], call: Call) -> Answer:
         """Sends the body of a streamed request and gives the whole answer. Raises EngineError."""
         answer, detector, finish = Answer(), LoopDetector(), ""
         async with aclosing(self._chunks(body, call)) as chunks:
             async for chunk in chunks:
                 piece, finish = _taken(answer, chunk, finish)
-                loop = detector.feed(piece) if piece and watches_loops else None
+                loop = detector.feed(piece) if piece else None
                 if loop is not None:
                     answer.text, answer.truncated = answer.text[: loop.cut_at], "repetition"
                     return answer

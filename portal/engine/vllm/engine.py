@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from PIL import Image
 
 from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt, Translation
 from portal.engine.answers import clean_markdown, page_text
 from portal.engine.base import PLAIN_CALL, Call, Engine
-from portal.engine.profiles.base import Ask, Profile, Sampling
+from portal.engine.profiles.base import AnswerForm, Ask, Profile, Sampling
 from portal.engine.translation import Translator
 from portal.engine.vllm import request
 from portal.engine.vllm.client import Answer, ChatClient
@@ -26,7 +27,9 @@ from portal.engine.vllm.images import SentImage, sent_image
 from portal.engine.vllm.options import VllmOptions
 from portal.errors import EngineError, TaskUnavailable
 
-_IMAGE_THREADS = 2
+Result = TypeVar("Result")
+
+_THREADS = 2
 _FEWEST_TOKENS = 256
 
 
@@ -41,7 +44,7 @@ class VllmEngine:
         self.client = ChatClient(options.name, options.server, connections=options.slots)
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
-        self._threads = ThreadPoolExecutor(_IMAGE_THREADS, thread_name_prefix="page-image")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
 
     async def start(self) -> None:
         """Looks whether the model is served, and sends it an image: the first one takes long, and must be taken.
@@ -80,7 +83,8 @@ class VllmEngine:
         """One request and no other, whatever comes of it."""
         ask = self.options.profile.extract[prompt.mode]
         answer = await self._asked(ask, sent.url, sampling, call)
-        return page_text(answer.text, ask.answer, image, marks=answer.marks, truncated=answer.truncated)
+        # In a thread: an answer may be long, and strange.
+        return await self._in_thread(_page_of, answer, ask.answer, image)
 
     async def _read(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
         page = await self.read_once(image, sent, prompt, call, self._sampling)
@@ -106,7 +110,7 @@ class VllmEngine:
         answer = await self._asked(ask, sent.url, self._sampling, call)
         if answer.truncated == "repetition":
             answer = await self._asked(ask, sent.url, self.options.profile.retry_sampling, call)
-        translation = Translation(language, clean_markdown(answer.text))
+        translation = Translation(language, await self._in_thread(clean_markdown, answer.text))
         return replace(page, translation=translation, truncated=answer.truncated)
 
     async def _asked(self, ask: Ask, url: str, sampling: Sampling, call: Call) -> Answer:
@@ -122,11 +126,14 @@ class VllmEngine:
         return self.options.profile.sampling
 
     async def _sent(self, image: PageImage) -> SentImage:
-        loop = asyncio.get_running_loop()
+        return await self._in_thread(sent_image, image, self.options.profile.image)
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         try:
-            return await loop.run_in_executor(self._threads, sent_image, image, self.options.profile.image)
+            working = asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
         except RuntimeError as error:  # the threads were shut down
             raise EngineError("The portal was stopping; the page was not read.", is_permanent=False) from error
+        return await working
 
     def _fitting(self, context: object) -> int:
         """The longest answer that fits the server's context beside a page. Raises EngineError when none does."""
@@ -142,6 +149,10 @@ class VllmEngine:
                 remedy=f"Start vLLM with --max-model-len {profile.prompt_tokens + profile.max_tokens}.",
             )
         return min(profile.max_tokens, left)
+
+
+def _page_of(answer: Answer, form: AnswerForm, image: PageImage) -> PageText:
+    return page_text(answer.text, form, image, marks=answer.marks, truncated=answer.truncated)
 
 
 def capability_of(options: VllmOptions) -> EngineCapability:

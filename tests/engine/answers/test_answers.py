@@ -113,6 +113,14 @@ def test_huge_spans_are_bounded() -> None:
     assert sum(map(len, rows)) < 3 * MAX_CELLS
 
 
+@pytest.mark.parametrize("form", list(AnswerForm))
+@pytest.mark.parametrize(
+    "unit", ["\\( ", "\\[\n", "![", "<!--", "$$x\n", "```", "**a ", "(1,2) word ", "<table><tr><td>"]
+)
+def test_strange_answers_are_read_in_bounded_time(unit: str, form: AnswerForm) -> None:
+    _read(unit * (40_000 // len(unit)), form)  # the test's own timeout is what would fail
+
+
 @given(st.text(alphabet='ab<>/|$`\\[](){}"=*_~#-\n td', max_size=300), st.sampled_from(list(AnswerForm)))
 def test_any_answer_becomes_a_page_that_can_be_stored(said: str, form: AnswerForm) -> None:
     page = _read(said, form)
