@@ -101,6 +101,7 @@ def check(
     logs.configure(loaded.server)
     for name, value in loaded.rows():
         print(f"{name}={value}")
+    _check_engines(loaded, is_connecting=connect)
     if not connect:
         return
     make_private_folder(loaded.store.data_dir)
@@ -111,6 +112,28 @@ def check(
     )
     Storage(loaded.store.data_dir).check()
     print("storage: can be written")
+
+
+def _check_engines(settings: Settings, *, is_connecting: bool) -> None:
+    """Prints each engine, for one on vLLM how it is served, and whether it answers."""
+    from portal.engine.configuration import configured_engines, serve_command
+
+    async def look(engine: Engine) -> str:
+        try:
+            await engine.probe()
+        except PortalError as error:
+            return f"{error.message} {error.remedy}"
+        finally:
+            await engine.close()
+        return "answers"
+
+    for engine in configured_engines(settings.engine):
+        own, command = engine.capability, serve_command(engine)
+        print(f"engine {own.name}: {own.checkpoint}, profile {own.profile_version}, licence {own.licence}")
+        if command is not None:
+            print(f"  served by: {command}")
+        if is_connecting and own.is_remote:
+            print(f"  {asyncio.run(look(engine))}")
 
 
 def _serve(settings: Settings) -> None:
@@ -161,6 +184,7 @@ def build_services(settings: Settings) -> Services:
     from portal.db import Database
     from portal.documents.sandbox import Sandbox
     from portal.documents.storage import Storage
+    from portal.engine.configuration import configured_engines
     from portal.jobs.context import Engines, JobContext
     from portal.jobs.notices import Notices
     from portal.private_files import make_private_folder
@@ -177,7 +201,7 @@ def build_services(settings: Settings) -> Services:
     password = tenants.ensure_admin(database, settings)
     if password is not None:
         _announce_admin(settings.accounts.admin_email, password)
-    engines = Engines(_engines(settings))
+    engines = Engines(configured_engines(settings.engine))
     jobs = JobContext(settings, database, storage, Sandbox(settings.intake), engines, Notices())
     return Services(settings, database, peppers, jobs)
 
@@ -265,15 +289,6 @@ def _report_death(services: Services, dispatching: asyncio.Task[None]) -> None:
     structlog.get_logger().critical("the dispatcher ended; restart the portal", exc_info=dispatching.exception())
     for engine in services.jobs.engines.all:
         services.jobs.engines.mark(engine, "the dispatcher ended; restart the portal.")
-
-
-def _engines(settings: Settings) -> list[Engine]:
-    if settings.engine.embedded == "off":
-        return []
-    from portal.engine.embedded import EmbeddedEngine, default_workers
-
-    workers = settings.engine.embedded_workers or default_workers()
-    return [EmbeddedEngine(workers, settings.engine.page_seconds)]
 
 
 def _announce_admin(email: str, password: str) -> None:

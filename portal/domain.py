@@ -49,6 +49,15 @@ class Task(StrEnum):
     TRANSLATE = "translate"
 
 
+class Mode(StrEnum):
+    """How `extract` is asked: the page as a document (Markdown), as plain text, as lines with boxes, as subtitles."""
+
+    DOCUMENT = "document"
+    TEXT = "text"
+    SPOTTING = "spotting"
+    SUBTITLES = "subtitles"
+
+
 class JobState(StrEnum):
     """Where a job stands; the last four are final."""
 
@@ -141,11 +150,20 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class TaskPrompt:
-    """What is asked of each page: the task, the names of fields (fields), the target language (translate)."""
+    """What is asked of each page: the task, its mode (extract), the fields (fields), the target language (translate).
+
+    `language` is a code of portal.languages.
+    """
 
     task: Task = Task.EXTRACT
     fields: tuple[str, ...] = ()
     language: str | None = None
+    mode: Mode = Mode.DOCUMENT
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The names of the fields, in the order they were asked for."""
+        return self.fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +202,10 @@ class PageImage:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text. `score` is the engine's confidence 0–1, None where the engine gives none."""
+    """One line of text. `box` and `score` (the engine's confidence, 0–1) are None where the engine gives none."""
 
     text: str
-    box: Box
+    box: Box | None
     score: float | None
     quad: Quad | None = None
 
@@ -197,11 +215,21 @@ class Block:
     """A run of rows in reading order: rows of cells, each cell the indices of its lines in PageText.lines.
 
     A text block has one cell in each row (its fragments side by side); a table has the same number of cells in
-    each row, empty ones included.
+    each row, empty ones included. `markdown` is what an engine that writes Markdown itself wrote for the block, None
+    where it is derived from the lines.
     """
 
     kind: Literal["text", "table"]
     rows: tuple[tuple[tuple[int, ...], ...], ...]
+    markdown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The page in another language: a code of portal.languages, and Markdown."""
+
+    language: str
+    markdown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +241,7 @@ class PageText:
     tilt. `confidence` is the mean line score weighted by text length, None where the engine gives none.
     `truncated` names why the text was cut ("repetition", "length"), None when whole. `check_below` is the score
     under which the engine's profile says that a person should compare a line with the page, None without scores.
+    `figures` are the boxes of pictures on the page, where the engine finds them. `translation` is there when asked for.
     """
 
     width_px: int
@@ -225,6 +254,8 @@ class PageText:
     skew_degrees: float = 0.0
     truncated: str | None = None
     check_below: float | None = None
+    figures: tuple[Box, ...] = ()
+    translation: Translation | None = None
 
     @property
     def lines_to_check(self) -> int | None:
@@ -253,7 +284,9 @@ class PageText:
 class EngineCapability:
     """What one engine can do: offered to people before anything is reserved.
 
-    `unavailable` maps each task that it cannot do to the reason, in words for the user.
+    `unavailable` maps each task that it cannot do to the reason, in words for the user. `modes` are those of
+    `extract`, `targets` the languages (codes) that it translates to. `purpose` says in a few words what it is good for,
+    `notice` what its licence wants people to be told. An engine that `is_remote` may be away while the portal works.
     """
 
     name: str
@@ -262,3 +295,9 @@ class EngineCapability:
     tasks: frozenset[Task]
     languages: tuple[str, ...]
     unavailable: dict[Task, str] = field(default_factory=dict)
+    modes: tuple[Mode, ...] = (Mode.DOCUMENT,)
+    targets: tuple[str, ...] = ()
+    purpose: str = ""
+    licence: str = ""
+    notice: str | None = None
+    is_remote: bool = False

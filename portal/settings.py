@@ -143,6 +143,14 @@ class EngineSettings(_Group):
     embedded_workers: int | None = Field(None, ge=1, le=64)
     page_seconds: int = Field(120, ge=1)
     max_backlog_pages: int = Field(2000, ge=1)
+    engines_file: Path | None = None
+    vllm_url: str | None = None
+    vllm_model: str | None = None
+    vllm_api_key: SecretStr | None = None
+    translate_url: str | None = None
+    translate_model: str | None = None
+    translate_api_key: SecretStr | None = None
+    accept_licences: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()
 
 
 @dataclass(frozen=True)

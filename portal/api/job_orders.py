@@ -9,11 +9,12 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from portal.api.problems import first_invalid, invalid_parameter
-from portal.domain import Task, TaskPrompt
+from portal.domain import Mode, Task, TaskPrompt
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
 from portal.jobs.page_numbers import MAX_TEXT_LENGTH, parse_page_numbers
 from portal.jobs.submission import Order
+from portal.languages import language_code
 
 TEXT_NAMES = frozenset({"task", "fields", "options"})
 
@@ -49,7 +50,13 @@ class JobOptions(BaseModel):
     ] = None
     language: Annotated[
         Annotated[str, AfterValidator(_printable)] | None,
-        Field(max_length=40, description="Target language of the task 'translate'"),
+        Field(max_length=40, description="Target language of the task 'translate': a code or an English name"),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        Field(
+            description="How 'extract' is asked; /v1/models lists the modes of each engine. A document when left out."
+        ),
     ] = None
     fresh: Annotated[
         bool,
@@ -64,7 +71,10 @@ def order_from(texts: Mapping[str, str], *, max_pages: int) -> Order:
     """The order that a form's plain parts describe. Raises InvalidRequest naming the part."""
     options = _options(texts.get("options", ""))
     prompt = TaskPrompt(
-        task=_task(texts.get("task", "")), fields=_fields(texts.get("fields", "")), language=options.language
+        task=_task(texts.get("task", "")),
+        fields=_fields(texts.get("fields", "")),
+        language=_language(options.language),
+        mode=options.mode or Mode.DOCUMENT,
     )
     _refuse_unused(prompt)
     return Order(
@@ -114,10 +124,25 @@ def _pages(text: str | None, max_pages: int) -> tuple[int, ...] | None:
 def _refuse_unused(prompt: TaskPrompt) -> None:
     if prompt.fields and prompt.task is not Task.FIELDS:
         raise invalid_parameter(("body", "fields"), f"belongs to the task '{Task.FIELDS}', not to '{prompt.task}'")
+    if prompt.mode is not Mode.DOCUMENT and prompt.task is not Task.EXTRACT:
+        raise invalid_parameter(
+            ("body", "options", "mode"), f"belongs to the task '{Task.EXTRACT}', not to '{prompt.task}'"
+        )
     if prompt.language and prompt.task is not Task.TRANSLATE:
         raise invalid_parameter(
             ("body", "options", "language"), f"belongs to the task '{Task.TRANSLATE}', not to '{prompt.task}'"
         )
+
+
+def _language(text: str | None) -> str | None:
+    if text is None or not text.strip():
+        return None
+    code = language_code(text)
+    if code is None:
+        raise invalid_parameter(
+            ("body", "options", "language"), "is no language that the portal knows; write a code like 'en' or 'de'"
+        )
+    return code
 
 
 def _json(text: str, name: str) -> object:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from portal.accounts.api_keys import ApiKeyView
 from portal.api.usage_schemas import ReceiptBody, StandingBody, receipt_body
-from portal.domain import EngineCapability, JobState, PageState, Scope, Task
+from portal.domain import EngineCapability, JobState, Mode, PageState, Scope, Task
 from portal.jobs.forecast import Outlook
 from portal.jobs.queries import JobView, PageView
 
@@ -99,7 +99,8 @@ class JobSummary(_Body):
     state: JobState
     task: Task
     fields: list[str]
-    language: str | None
+    language: str | None = Field(description="Code of the language that the pages are translated into")
+    mode: Mode = Field(description="How 'extract' was asked")
     engine: str
     created_at: datetime
     started_at: datetime | None
@@ -177,6 +178,11 @@ class ModelBody(_Body):
     tasks: list[Task]
     languages: list[str]
     unavailable: dict[Task, str] = Field(description="For each task it cannot do, the reason")
+    modes: list[Mode] = Field(description="How its 'extract' can be asked")
+    targets: list[str] = Field(description="Codes of the languages that it translates into")
+    purpose: str = Field(description="What it is good for, in words")
+    licence: str = Field(description="Licence of the checkpoint")
+    notice: str | None = Field(description="What the licence wants people to be told")
 
 
 class ModelList(_Body):
@@ -296,6 +302,11 @@ def model_body(capability: EngineCapability, *, is_default: bool) -> ModelBody:
         tasks=sorted(capability.tasks),
         languages=list(capability.languages),
         unavailable=capability.unavailable,
+        modes=list(capability.modes),
+        targets=list(capability.targets),
+        purpose=capability.purpose,
+        licence=capability.licence,
+        notice=capability.notice,
     )
 
 
@@ -311,8 +322,9 @@ def _summary(job: JobView) -> dict[str, Any]:
         "id": job.id,
         "state": job.state,
         "task": job.task,
-        "fields": list(job.prompt.fields),
+        "fields": list(job.prompt.field_names),
         "language": job.prompt.language,
+        "mode": job.prompt.mode,
         "engine": job.engine,
         "created_at": job.created_at,
         "started_at": job.started_at,

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from models import DocumentRow, Job, Page
 from models.base import now
 from portal.documents.storage import Storage
-from portal.domain import JobState, PageState, Task, TaskPrompt
+from portal.domain import JobState, Mode, PageState, Task, TaskPrompt
 from portal.jobs import reruns, search
 from portal.usage.ledger import EndedPage, Outcome, end_page
 
@@ -163,14 +163,13 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     return True
 
 
-def release(session: Session, held: Claim, *, is_counted: bool = False) -> None:
-    """Gives an unfinished page back to the queue.
+def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
+    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame.
 
-    Its attempt is uncounted where the page was not to blame. It counts where it may have been, as when its engine went
-    away: a page that takes the engine down each time fails in the end.
+    One that `is_suspect` may be: its attempt counts, and after MAX_CLAIMS of them it fails.
     """
     for page in _running(session, *_still_held(held)):
-        if is_counted:
+        if is_suspect:
             _requeue_or_fail(session, page)
         else:
             _requeue(page, is_counted=False)
@@ -264,7 +263,10 @@ def locked_job(session: Session, tenant_id: str, job_id: str) -> Job | None:
 def prompt_of(job: Job) -> TaskPrompt:
     """The task prompt that the job was submitted with."""
     return TaskPrompt(
-        task=Task(job.task), fields=tuple(job.prompt.get("fields", ())), language=job.prompt.get("language")
+        task=Task(job.task),
+        fields=tuple(job.prompt.get("fields", ())),
+        language=job.prompt.get("language"),
+        mode=Mode(job.prompt.get("mode", Mode.DOCUMENT)),
     )
 
 

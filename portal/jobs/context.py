@@ -9,12 +9,13 @@ from functools import cached_property, partial
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
 from portal.documents.storage import Storage
-from portal.domain import EngineCapability, Task
+from portal.domain import EngineCapability, Task, TaskPrompt
 from portal.engine.base import Engine
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.gate import DIRECT, Gates
 from portal.jobs.heavy_reads import HeavyReads
 from portal.jobs.notices import Notices
+from portal.languages import language_name
 from portal.settings import Settings
 
 DEFAULT = "default"
@@ -45,7 +46,8 @@ class Engines:
         if not self._engines:
             raise TaskUnavailable(
                 "No engine is configured.",
-                remedy="Ask the operator to switch the embedded engine on (PORTAL_EMBEDDED=on).",
+                remedy="Ask the operator to switch the embedded engine on (PORTAL_EMBEDDED=on) or to name a vLLM "
+                "(PORTAL_VLLM_URL).",
             )
         if name == DEFAULT:
             return self.all[0]
@@ -72,12 +74,37 @@ class Engines:
         return {name: trouble for name, trouble in self._troubles.items() if trouble is not None}
 
 
-def require_task(engine: Engine, task: Task) -> None:
-    """Raises TaskUnavailable with the engine's own reason when it cannot do the task."""
+def require_task(engine: Engine, prompt: TaskPrompt) -> None:
+    """Raises TaskUnavailable with the engine's own reason when it cannot do the task, in that mode or language."""
     capability = engine.capability
+    task = prompt.task
     if task not in capability.tasks:
         reason = capability.unavailable.get(task, "this engine does not offer it.")
         raise TaskUnavailable(f"'{task}' is not available on {capability.name}: {reason}")
+    if prompt.mode not in capability.modes:
+        raise TaskUnavailable(
+            f"The mode '{prompt.mode}' is not available on {capability.name}.",
+            remedy=f"Use {_one_of(capability.modes)}, or an engine that /v1/models lists with this mode.",
+        )
+    if task is Task.TRANSLATE:
+        _require_target(capability, prompt.language)
+
+
+def _require_target(capability: EngineCapability, language: str | None) -> None:
+    if language is None:
+        raise InvalidRequest(
+            "The task 'translate' needs the language to translate into.",
+            remedy=f"Send it as options.language: {_one_of(capability.targets)}.",
+        )
+    if language not in capability.targets:
+        raise TaskUnavailable(
+            f"{capability.name} does not translate into {language_name(language)}.",
+            remedy=f"Choose {_one_of(capability.targets)}, or an engine that /v1/models lists with this language.",
+        )
+
+
+def _one_of(choices: Sequence[str]) -> str:
+    return f"one of: {', '.join(choices)}" if len(choices) > 1 else "".join(choices)
 
 
 @dataclass(frozen=True)

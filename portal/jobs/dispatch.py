@@ -17,11 +17,12 @@ import structlog
 
 from models.base import now
 from portal.engine.base import Engine
-from portal.errors import PortalError, Unavailable
+from portal.errors import Unavailable
 from portal.jobs import claims
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
-from portal.jobs.execution import ENGINE_UNAVAILABLE, execute, internal_failure, settle
+from portal.jobs.engine_watch import watch
+from portal.jobs.execution import EngineAway, execute, internal_failure, settle
 from portal.jobs.gate import Gate, Turn
 from portal.jobs.ownership import Ownership
 from portal.jobs.upkeep import keep_up
@@ -30,7 +31,6 @@ from portal.usage.limits import weights_of
 log = structlog.get_logger()
 
 _LOOK_SECONDS = 1.0
-_ENGINE_RETRY_SECONDS = 10.0
 _PAUSE_SECONDS = 5.0
 _SWEEP_SECONDS = 3600.0
 
@@ -64,9 +64,8 @@ class Dispatcher:
         """Starts the engines and dispatches until it is cancelled; pages under way then go back to the queue."""
         lanes = [Lane(engine, self._context.gates.of(engine)) for engine in self._context.engines.all]
         async with asyncio.TaskGroup() as group:
-            self._probing = group
             for lane in lanes:
-                group.create_task(self._start_engine(lane.engine))
+                group.create_task(watch(self._context.engines, lane.engine))
             group.create_task(self._sweep())
             group.create_task(self._dispatch(lanes))
 
@@ -196,20 +195,14 @@ class Dispatcher:
             await execute(self._context, claim, lane.engine, lane.gate.slots)
         except Unavailable as error:
             log.warning("page waits", page=claim.page_id, reason=error.message)
-            if error.code == ENGINE_UNAVAILABLE:
-                self._open_breaker(lane.engine, error.message)
+            if isinstance(error, EngineAway):
+                self._context.engines.mark(lane.engine, error.message)  # until its watch hears it answer again
             else:
                 lane.paused_until = time.monotonic() + _PAUSE_SECONDS
-            await asyncio.to_thread(self._release, claim, is_counted=error.code == ENGINE_UNAVAILABLE)
+            await asyncio.to_thread(self._release, claim, is_suspect=getattr(error, "is_suspect", False))
         except Exception:
             log.exception("page failed", page=claim.page_id, job=claim.ended.job_id)
             await settle(self._context, claim, internal_failure(claim))
-
-    def _open_breaker(self, engine: Engine, reason: str) -> None:
-        """The engine went away: accepted work waits, and the engine is asked until it answers a probe again."""
-        if self._context.engines.is_ready(engine):
-            self._context.engines.mark(engine, reason)
-            self._probing.create_task(self._start_engine(engine))
 
     async def _stop(self, lanes: list[Lane]) -> None:
         tasks = [task for lane in lanes for task in lane.at_work.values()]
@@ -221,10 +214,10 @@ class Dispatcher:
         if tasks or self._is_owner:
             await asyncio.to_thread(self._release_all)
 
-    def _release(self, claim: Claim, *, is_counted: bool) -> None:
+    def _release(self, claim: Claim, *, is_suspect: bool) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release(session, claim, is_counted=is_counted)
+                claims.release(session, claim, is_suspect=is_suspect)
         except Unavailable as error:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
 
@@ -240,17 +233,3 @@ class Dispatcher:
             if self._is_owner:
                 await asyncio.to_thread(keep_up, self._context)
             await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
-
-    async def _start_engine(self, engine: Engine) -> None:
-        while True:
-            try:
-                await engine.start()
-            except Exception as error:
-                reason = error.message if isinstance(error, PortalError) else "it failed at the start."
-                log.error("engine not ready", engine=engine.capability.name, reason=reason, exc_info=True)
-                self._context.engines.mark(engine, reason)
-                await asyncio.sleep(_ENGINE_RETRY_SECONDS)
-            else:
-                self._context.engines.mark(engine, None)
-                log.info("engine ready", engine=engine.capability.name, slots=engine.slots)
-                return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import structlog
 from sqlalchemy import ColumnElement, exists, func, insert, literal, or_, select, update
@@ -40,8 +40,8 @@ class Way:
 
     def key(self, sha256: str, number: int) -> str:
         """64 hex digits for page `number` of the document with those bytes; equal only where the text would be."""
-        parts = (self.tenant_id, sha256, number, self.prompt.task, self.prompt.fields, self.prompt.language)
-        said = json.dumps([*parts, self.engine, self.profile_version])
+        asked = asdict(self.prompt)  # whole, so that what prompts learn to say is never left out
+        said = json.dumps([self.tenant_id, sha256, number, asked, self.engine, self.profile_version], default=str)
         return hashlib.sha256(said.encode()).hexdigest()
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from models import Job, Page
 from portal import audit
 from portal.accounts.standing import refuse_ended_key
-from portal.domain import JobState, PageState, Principal, Scope, Task
+from portal.domain import JobState, PageState, Principal, Scope
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs import claims
 from portal.jobs.backlog import admit_pages
@@ -52,7 +52,7 @@ def retry(context: JobContext, principal: Principal, job_id: str, positions: Col
             raise NotFound("There is no such job.")
         pages = _failed(session, job, positions)
         engine = context.engines.get(job.engine)
-        require_task(engine, Task(job.task))
+        require_task(engine, claims.prompt_of(job))
         held = admit_pages(session, context, principal, engine, _ask(job, pages))
         _queue_again(session, job, positions, held.reservation_id)
         _record(session, principal, job, pages)

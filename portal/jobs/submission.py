@@ -100,8 +100,8 @@ def check_order(context: JobContext, principal: Principal, uploads: Sequence[Upl
             remedy="Split them over several jobs.",
         )
     engine = context.engines.get(order.engine)
-    require_task(engine, order.prompt.task)
-    if order.prompt.task is Task.FIELDS and not order.prompt.fields:
+    require_task(engine, order.prompt)
+    if order.prompt.task is Task.FIELDS and not order.prompt.field_names:
         raise InvalidRequest("The task 'fields' needs the names of the fields.", remedy="Send 'fields'.")
     return engine
 
@@ -230,7 +230,11 @@ def _job_row(principal: Principal, documents: Sequence[_Stored], order: Order, e
         member_id=principal.member_id,
         api_key_id=principal.api_key_id,
         task=order.prompt.task,
-        prompt={"fields": list(order.prompt.fields), "language": order.prompt.language},
+        prompt={
+            "fields": list(order.prompt.fields),
+            "language": order.prompt.language,
+            "mode": order.prompt.mode.value,
+        },
         engine=engine.capability.name,
         engine_profile=engine.capability.profile_version,
         state=JobState.QUEUED,

@@ -27,8 +27,9 @@ def page_address(job_id: str, position: int) -> str:
 
 def bar(job: JobView) -> Markup:
     """The job's title, facts and what can be done with it."""
-    task, _ = words.TASKS[job.prompt.task]
-    facts = f"{task} · {words.counted(job.page_count, 'page')} · {words.byte_count(_bytes(job))}"
+    facts = (
+        f"{words.task(job)} · {job.engine} · {words.counted(job.page_count, 'page')} · {words.byte_count(_bytes(job))}"
+    )
     return Markup(
         '<div class="job-bar"><div class="job-title"><h1>{}</h1><p>{} <span>{}</span></p></div>'
         '<div class="job-actions">{}<a class="button" id="new-scan" href="/">New scan</a></div></div>'

@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from portal.domain import Task
+from portal.domain import Mode, Task
 from portal.jobs.page_numbers import written_page_numbers
 from portal.jobs.queries import JobView
 
@@ -35,6 +35,8 @@ def _form(job: JobView) -> dict[str, str]:
         options["pages"] = pages
     if job.prompt.language:
         options["language"] = job.prompt.language
+    if job.prompt.mode is not Mode.DOCUMENT:
+        options["mode"] = job.prompt.mode
     form = {"task": str(job.prompt.task)}
     if job.prompt.task is Task.FIELDS:
         form["fields"] = json.dumps(job.prompt.fields, ensure_ascii=False)

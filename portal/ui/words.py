@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from portal.domain import JobState, Limit, PageState, Scope, Task
+from portal.domain import JobState, Limit, Mode, PageState, Scope, Task
 from portal.jobs.queries import JobView, PageView
+from portal.languages import language_name
 
 TASKS = {
     Task.EXTRACT: ("Text", "Everything on the page, in reading order"),
     Task.FIELDS: ("Fields", "Only the values you name"),
     Task.TRANSLATE: ("Translate", "The page in another language"),
 }
+MODES = {
+    Mode.DOCUMENT: "Document: headings, tables, formulas",
+    Mode.TEXT: "Plain text",
+    Mode.SPOTTING: "Lines with their places",
+    Mode.SUBTITLES: "Subtitles only",
+}
+AUTOMATIC_ENGINE = "Automatic: the first that can"
 JOB_STATES = {
     JobState.QUEUED: "Waiting",
     JobState.RUNNING: "Reading",
@@ -136,6 +144,14 @@ def byte_count(count: int) -> str:
     if count < _KIB * _KIB:
         return f"{max(round(count / _KIB), 1)} KB"
     return f"{count / _KIB / _KIB:.1f} MB".replace(".0 ", " ")
+
+
+def task(job: JobView) -> str:
+    """What was asked for: `Text`, `Text (Plain text)`, `Translate into English`."""
+    name, _ = TASKS[job.prompt.task]
+    if job.prompt.task is Task.TRANSLATE and job.prompt.language:
+        return f"{name} into {language_name(job.prompt.language)}"
+    return name if job.prompt.mode is Mode.DOCUMENT else f"{name} ({MODES[job.prompt.mode].partition(':')[0]})"
 
 
 def progress(job: JobView) -> str:

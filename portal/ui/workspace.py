@@ -25,11 +25,13 @@ from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
 from portal.services import Services
 from portal.ui import (
+    engine_choice,
     file_list,
     identity,
     job_view,
     markup,
     messages,
+    offer,
     order_form,
     page_range,
     price_view,
@@ -83,25 +85,45 @@ class WorkspacePage:
 
     def _lay_choices(self) -> None:
         capabilities = self._jobs.engines.capabilities
+        first = offer.offer(capabilities, engine_choice.AUTOMATIC, None)
+        self._engine = gr.Dropdown(
+            engine_choice.engine_choices(capabilities),
+            value=engine_choice.AUTOMATIC,
+            label="Engine",
+            visible=len(capabilities) > 1,
+            allow_custom_value=True,  # what is no engine is refused in our own words
+            elem_id="engine",
+        )
+        self._about = shell.fragment("about-engine", first.about)
         self._task = gr.HTML(
-            order_form.first_task(capabilities).value,
+            first.task.value,
             html_template="${choices}",
-            choices=order_form.task_choices(capabilities),
+            choices=first.tasks,
             js_on_load=_TASK_JS,
             apply_default_css=False,
             elem_id="task",
+        )
+        self._mode = gr.Dropdown(
+            first.modes,
+            value=first.mode,
+            label="Read as",
+            visible=bool(first.modes),
+            allow_custom_value=True,
+            elem_id="mode",
+        )
+        self._language = gr.Dropdown(
+            first.targets,
+            value=first.target,
+            label="Translate into",
+            visible=bool(first.targets),
+            allow_custom_value=True,
+            elem_id="language",
         )
         self._fields = gr.Textbox(
             label="Fields to read",
             placeholder="invoice number, date, total",
             visible=order_form.engine_for(Task.FIELDS, capabilities) is not None,
             elem_id="fields",
-        )
-        self._language = gr.Textbox(
-            label="Translate into",
-            placeholder="English",
-            visible=order_form.engine_for(Task.TRANSLATE, capabilities) is not None,
-            elem_id="language",
         )
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
         self._fresh = gr.Checkbox(
@@ -135,6 +157,11 @@ class WorkspacePage:
         started = [self._started, self._notice]
         kept = [self._task, self._fields, self._language]
         choices = [self._files, self._names, self._task, self._fields, self._language, self._range, self._fresh]
+        choices += [self._engine, self._mode]
+        offered = [self._about, self._task, self._mode, self._language]
+        asked = [self._engine, self._task, self._mode, self._language]
+        for choice in (self._engine, self._task):
+            shell.on(choice.change, messages.told(self._offer), inputs=asked, outputs=offered, queue=False)
         refresh = messages.told(self._refresh)
         shell.on(page.load, refresh, outputs=views)
         known = shell.on(page.load, messages.polled(_member_id), outputs=self._member, queue=False)
@@ -165,19 +192,23 @@ class WorkspacePage:
         names: str,
         task: str,
         fields: str,
-        language: str,
+        language: str | None,
         pages: str,
         is_fresh: bool,
+        engine: str | None,
+        mode: str | None,
         request: gr.Request,
     ) -> dict[Any, Any]:
         try:
             order = order_form.order(
                 task,
                 fields,
-                language,
+                language or "",
                 page_numbers=page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
                 is_fresh=is_fresh,
                 capabilities=self._jobs.engines.capabilities,
+                engine_name=engine or engine_choice.AUTOMATIC,
+                mode=mode or "",
             )
             uploads = order_form.uploads(paths or [], names)
             job = submission.submit(self._jobs, identity.principal_of(request), uploads, order)
@@ -198,6 +229,21 @@ class WorkspacePage:
             return price_view.unpriced(error)
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return messages.inline(error)
+
+    def _offer(self, engine: str | None, task: str, mode: str | None, language: str | None) -> dict[Any, Any]:
+        now = offer.offer(
+            self._jobs.engines.capabilities,
+            engine or engine_choice.AUTOMATIC,
+            order_form.task_named(task),
+            mode=mode or "",
+            language=language or "",
+        )
+        return {
+            self._about: now.about,
+            self._task: gr.HTML(now.task.value, choices=now.tasks),
+            self._mode: gr.Dropdown(now.modes, value=now.mode, visible=bool(now.modes)),
+            self._language: gr.Dropdown(now.targets, value=now.target, visible=bool(now.targets)),
+        }
 
     def _run_sample(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         try:

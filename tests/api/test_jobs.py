@@ -319,6 +319,9 @@ def test_key_does_only_what_its_scopes_say(live: Portal, alice: Persona, people:
         ({"options": '{"pages": "0"}'}, "options.pages"),
         ({"options": '{"pages": "1-999999"}'}, "options.pages"),
         ({"options": '{"language": "nl"}'}, "options.language"),
+        ({"task": "translate", "options": '{"language": "Klingon"}'}, "options.language"),
+        ({"options": '{"mode": "guess"}'}, "options.mode"),
+        ({"task": "translate", "options": '{"language": "nl", "mode": "text"}'}, "options.mode"),
         ({"priority": "high"}, "priority"),
     ],
 )
@@ -328,6 +331,14 @@ def test_refusal_names_the_parameter_when_it_is_wrong(
     reply = alice.client.post("/v1/jobs", files=[("files", ("scan.png", png()))], data=form)
     body = assert_problem(reply, 422, "invalid_request")
     assert body["detail"].startswith(f"{named}: ")
+    assert alice.client.get("/v1/jobs").json()["data"] == []
+    assert incoming_files(live) == []
+
+
+def test_mode_is_refused_before_anything_is_stored_when_the_engine_has_it_not(live: Portal, alice: Persona) -> None:
+    form = {"options": '{"mode": "spotting"}'}
+    reply = alice.client.post("/v1/jobs", files=[("files", ("scan.png", png()))], data=form)
+    assert "mode 'spotting'" in assert_problem(reply, 422, "task_unavailable")["detail"]
     assert alice.client.get("/v1/jobs").json()["data"] == []
     assert incoming_files(live) == []
 

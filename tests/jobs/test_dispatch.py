@@ -238,18 +238,7 @@ def test_page_is_read_after_all_when_its_engine_was_away_for_a_while(bench: Benc
     bench.engine.script = [fakes.Step(error=away)] * 3 + [fakes.answers("back")]
     [job] = bench.run(bench.submit())
     assert (job.state, job.pages[0].error, job.pages_charged) == (JobState.SUCCEEDED, None, 1)
-    assert job.pages[0].attempt == 2
     assert bench.context.engines.is_ready(bench.engine), "it has answered its probe again"
-
-
-def test_page_fails_uncharged_when_the_engine_goes_away_on_it_each_time(sqlite_bench: Bench) -> None:
-    away = EngineError("The engine does not answer.", is_permanent=True, code="engine_unavailable")
-    sqlite_bench.engine.script = [fakes.Step(error=away)]
-    [job] = sqlite_bench.run(sqlite_bench.submit())
-    assert (job.state, job.pages_charged) == (JobState.FAILED, 0)
-    error = job.pages[0].error
-    assert error is not None
-    assert (error.code, job.pages[0].attempt) == ("interrupted", claims.MAX_CLAIMS)
 
 
 def test_waiting_job_says_that_its_engine_is_away(sqlite_bench: Bench) -> None:
