@@ -20,7 +20,7 @@ AWAY_SECONDS = 2.0  # between two looks at one that started and went away: its p
 
 async def watch(engines: Engines, engine: Engine, *, probe_seconds: float = PROBE_SECONDS) -> None:
     """Runs until it is cancelled. An engine that is away is asked again until it is back; its pages wait meanwhile."""
-    while not await _has_started(engines, engine):
+    while not await _has_started(engines, engine):  # noqa: ASYNC110  it is asked again, nothing tells
         await asyncio.sleep(RETRY_SECONDS)
     asked_at = time.monotonic()
     while True:
