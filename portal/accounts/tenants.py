@@ -24,6 +24,7 @@ from portal.accounts.naming import (
     normalised_email,
     stored_address,
 )
+from portal.audit import Actor
 from portal.db import Database, insert_into
 from portal.domain import Principal, Role
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound, SettingsError
@@ -63,15 +64,15 @@ def register(
     return replace(principal, address=stored_address(address))
 
 
-def create_tenant(session: Session, *, name: str, email: str, password_hash: str) -> Principal:
-    """Makes a tenant and its owner for the operator; gives the owner's principal.
+def create_tenant(session: Session, *, name: str, email: str, password_hash: str, actor: Actor = OPERATOR) -> Principal:
+    """Makes a tenant and its owner for the operator or an admin; gives the owner's principal.
 
     `password_hash` comes from `passwords.hashed`, called before the transaction. Raises InvalidRequest
     (tenant_name_…, email_invalid) and Conflict (tenant_name_taken, email_taken).
     """
     name, email = checked_tenant_name(name), checked_email(email)
     principal = _insert(session, name=name, email=email, password_hash=password_hash)
-    _record_creation(session, principal, actor=OPERATOR, address=None)
+    _record_creation(session, principal, actor=actor, address=None)
     return principal
 
 
@@ -176,7 +177,7 @@ def _insert(session: Session, *, name: str, email: str, password_hash: str, is_a
     return member_principal(member, tenant)
 
 
-def _record_creation(session: Session, principal: Principal, *, actor: str, address: str | None) -> None:
+def _record_creation(session: Session, principal: Principal, *, actor: Actor, address: str | None) -> None:
     audit.record(
         session,
         "tenant.created",

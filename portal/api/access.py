@@ -69,3 +69,14 @@ def _with_scope(scope: Scope) -> Callable[[Principal], Awaitable[Principal]]:
 
 Submitter = Annotated[Principal, Depends(_with_scope(Scope.OCR))]
 Reader = Annotated[Principal, Depends(_with_scope(Scope.READ))]
+
+
+async def _admin(principal: Annotated[Principal, Depends(_with_scope(Scope.ADMIN))]) -> Principal:
+    if not principal.is_admin:
+        raise Forbidden(
+            "Who made this key is no admin of the portal.", code="admin_only", remedy="Ask one of its admins."
+        )
+    return principal
+
+
+Admin = Annotated[Principal, Depends(_admin)]

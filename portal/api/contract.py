@@ -47,8 +47,13 @@ REFUSALS: Mapping[str, Refusal] = {
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
     "api_key_of_other_member": Refusal(403, "The key is another member's; its member or an owner may revoke it."),
     "keys_not_allowed": Refusal(403, "Only an owner's key with scope ocr or admin manages keys."),
+    "admin_only": Refusal(403, "Only a key of the portal's admin, with scope admin, may do this."),
     "not_found": Refusal(404, "It does not exist, or is another tenant's."),
     "api_key_unknown": Refusal(404, "There is no such key in your tenant."),
+    "tenant_unknown": Refusal(404, "There is no such tenant."),
+    "plan_unknown": Refusal(404, "There is no such plan."),
+    "change_unknown": Refusal(404, "The tenant has no such change of limits."),
+    "quota_request_unknown": Refusal(404, "There is no such request for more."),
     "method_not_allowed": Refusal(405, "The route does not take this method; Allow says which it takes."),
     "conflict": Refusal(409, "The job's state does not allow it."),
     "job_not_finished": Refusal(
@@ -60,6 +65,14 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_ended": Refusal(409, "The key was revoked or has expired, so it cannot be rotated."),
     "api_key_replaced": Refusal(409, "The key is being replaced already."),
     "job_cancelled": Refusal(409, "The job was cancelled while the request waited."),
+    "limits_changed": Refusal(409, "Somebody changed the tenant's limits since they were looked at."),
+    "undo_too_late": Refusal(409, "A change of limits is undone within ten minutes only."),
+    "change_undone": Refusal(409, "The change of limits was undone already."),
+    "plan_name_taken": Refusal(409, "A plan with this name exists."),
+    "quota_request_decided": Refusal(409, "The request for more was granted or declined already."),
+    "admin_tenant": Refusal(409, "The admin's own tenant can be neither suspended nor deleted."),
+    "tenant_name_taken": Refusal(409, "A tenant with this name exists."),
+    "email_taken": Refusal(409, "The e-mail has an account."),
     "file_too_large": Refusal(413, "A file, or the whole body, is larger than /v1/me allows."),
     "file_type_unknown": Refusal(415, "The file is of no kind that can be read."),
     "invalid_request": Refusal(422, "A parameter is missing, malformed or out of range; the detail names it."),
@@ -80,6 +93,17 @@ REFUSALS: Mapping[str, Refusal] = {
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
     "scope_missing": Refusal(422, "A key needs at least one scope."),
     "expiry_invalid": Refusal(422, "The expiry has no time zone or is past."),
+    "limit_invalid": Refusal(422, "The limit cannot have this value; the remedy says which it can."),
+    "limit_until_invalid": Refusal(422, "The end of a change is past, has no time zone, or ends no limit."),
+    "time_zone_unknown": Refusal(422, "There is no such time zone."),
+    "reason_too_long": Refusal(422, "The reason is too long."),
+    "reason_invalid": Refusal(422, "A reason is missing, too long, or no text."),
+    "answer_invalid": Refusal(422, "An answer is missing or too long."),
+    "plan_name_invalid": Refusal(422, "A plan cannot have this name."),
+    "name_not_typed": Refusal(422, "The typed name is not the tenant's."),
+    "tenant_name_invalid": Refusal(422, "A tenant cannot have this name."),
+    "tenant_name_reserved": Refusal(422, "The tenant name is reserved."),
+    "email_invalid": Refusal(422, "This is no e-mail address."),
     "too_many_in_flight": Refusal(429, "Your tenant has as many pages waiting as it may; see Retry-After."),
     "internal": Refusal(500, "A fault of the portal; tell the operator the request_id."),
     "backlog_full": Refusal(503, "The whole portal has as much waiting work as it may hold; see Retry-After."),
@@ -143,6 +167,11 @@ def reading(*codes: str) -> Responses:
 def writing(*codes: str) -> Responses:
     """The errors of a route that needs the scope `ocr`."""
     return _scoped(Scope.OCR, *codes)
+
+
+def administering(*codes: str) -> Responses:
+    """The errors of a route of the portal's admin."""
+    return _scoped(Scope.ADMIN, "admin_only", *dict.fromkeys(("invalid_request", *codes)))
 
 
 def job_submission() -> Responses:

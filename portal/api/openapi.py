@@ -31,6 +31,7 @@ TAGS = (
     ("Jobs", "Hand in files, watch the pages being read, fetch the text in three formats."),
     ("Models", "The engines that read pages, and what each can do."),
     ("Account", "Who a key is, and the keys of its tenant."),
+    ("Admin", "For the portal's admin, with a key of scope `admin`: tenants, quotas, plans, the audit log."),
     ("Probes", "For load balancers and Kubernetes; no key is needed."),
 )
 _FASTAPI_DEFAULT = "Successful Response"

@@ -40,3 +40,8 @@ KeyId = Annotated[
     AfterValidator(_possible("There is no such API key.", "api_key_unknown")),
     Path(description="The `id` of the key", json_schema_extra=_DESCRIBED),
 ]
+AdminId = Annotated[
+    str,
+    AfterValidator(_possible("There is no such thing.")),
+    Path(description="An id of the portal's: a tenant's, a change's, a request's", json_schema_extra=_DESCRIBED),
+]

@@ -6,6 +6,7 @@ import gradio as gr
 
 from portal.services import Services
 from portal.ui import shell
+from portal.ui.admin import AdminPage
 from portal.ui.history import HistoryPage
 from portal.ui.keys import KeysPage
 from portal.ui.theme import TITLE, early_head, mount_options
@@ -39,5 +40,8 @@ def build(services: Services) -> gr.Blocks:
     with demo.route("Keys", "/keys"):
         shell.lay_header(demo, "/keys")
         KeysPage(services).lay(demo)
+    with demo.route("Admin", "/admin"):
+        shell.lay_header(demo, "/admin")
+        AdminPage(services).lay(demo)
     demo.queue(api_open=False, max_size=_MAX_WAITING_EVENTS, default_concurrency_limit=_EVENTS_AT_ONCE)
     return demo

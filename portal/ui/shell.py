@@ -13,6 +13,7 @@ from portal.ui import identity, markup, messages, words
 from portal.ui.theme import TITLE
 
 PAGES = (("Workspace", "/"), ("History", "/history"), ("Keys", "/keys"))
+ADMIN_PAGES = (("Admin", "/admin"),)  # shown to the portal's admins alone
 
 # One button that goes round; static/tokens.css shows the name of the present choice, static/theme.js makes it work.
 _THEMES = Markup(
@@ -52,18 +53,19 @@ def lay_header(page: gr.Blocks, path: str) -> None:
     header = fragment("shell-header", _header(path, Markup("")))
 
     def load_header(request: gr.Request) -> str:
-        return _header(path, _account(request))
+        is_admin = identity.principal_of(request).is_admin
+        return _header(path, _account(request), PAGES + ADMIN_PAGES if is_admin else PAGES)
 
     on(page.load, messages.polled(load_header), outputs=header, queue=False)
 
 
-def _header(path: str, account: Markup) -> Markup:
+def _header(path: str, account: Markup, pages: tuple[tuple[str, str], ...] = PAGES) -> Markup:
     return Markup(
         '<header class="shell"><a class="brand" href="/"><span class="mark" aria-hidden="true"></span>{}</a>'
         '<nav aria-label="Pages of the portal">{}</nav>{}<div class="account">{}</div></header>'
         '<p class="connection">{}</p>'
     ).format(
-        TITLE, markup.joined(_link(name, target, path) for name, target in PAGES), _THEMES, account, words.RECONNECTING
+        TITLE, markup.joined(_link(name, target, path) for name, target in pages), _THEMES, account, words.RECONNECTING
     )
 
 

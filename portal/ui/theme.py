@@ -28,6 +28,7 @@ _HEAD = """
 <link rel="stylesheet" href="/static/input.css">
 <link rel="stylesheet" href="/static/history.css">
 <link rel="stylesheet" href="/static/viewer.css">
+<link rel="stylesheet" href="/static/admin.css">
 <link rel="stylesheet" href="/static/print.css" media="print">
 """
 

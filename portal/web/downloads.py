@@ -22,6 +22,7 @@ from models.base import now
 from portal.documents.storage import storage_errors
 from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError
+from portal.http.audit_csv import audit_csv, filters_of
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
 from portal.http.given import PortalServices, giving
 from portal.http.ids import JobId, possible_id
@@ -66,6 +67,7 @@ def router(services: Services) -> APIRouter:
     )
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
+    routes.add_api_route("/admin/audit.csv", _audit_csv, methods=["GET"])
     # Before the plain .jpg, whose position would take "1.small" for a number.
     routes.add_api_route("/jobs/{job_id}/pages/{position}.small.jpg", _page_thumbnail, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
@@ -100,6 +102,14 @@ def _export(
     own = {"Content-Length": str(length), "Cache-Control": "no-store"}
     headers = download_headers(f"jobs-{now():%Y-%m-%d}-{format}.zip") | own
     return StreamingResponse(_chunks(zipped), media_type="application/zip", headers=headers)
+
+
+def _audit_csv(browser: MemberBrowser, services: PortalServices, request: Request) -> Response:
+    """The audit log for an admin's browser; the filters are those of the Admin page."""
+    principal = browser.signed_in.principal
+    if not principal.is_admin:
+        raise NotFound("There is no such file.")
+    return audit_csv(services.database, principal, filters_of(request.query_params))
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
