@@ -25,6 +25,7 @@ from portal.shell import day as _day
 from portal.shell import opened as _opened
 from portal.shell import print_table as _print_table
 from portal.shell import say as _say
+from portal.tenant_commands import tenant_work
 
 admin = typer.Typer(
     name="admin",
@@ -32,6 +33,7 @@ admin = typer.Typer(
     no_args_is_help=True,
 )
 admin.add_typer(quotas)
+admin.add_typer(tenant_work)
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
 KeyOption = Annotated[str, typer.Option("--key", help="The key's id or prefix")]
@@ -57,14 +59,6 @@ def create_tenant(
     if password is None:
         _say("One-time password, shown only now; change it on the Account page:")
         typer.echo(chosen)
-
-
-@admin.command("list-tenants")
-def list_tenants() -> None:
-    """List tenants: name, first owner, when made."""
-    with _opened() as (_, database), database.reading() as session:
-        rows = [(name, owner, _day(made)) for name, owner, made in tenants.list_tenants(session)]
-    _print_table(("TENANT", "OWNER", "MADE"), rows)
 
 
 @admin.command("create-key")

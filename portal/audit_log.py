@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from models import AuditEntry, Tenant
 from portal import audit
+from portal.audit import Actor
 from portal.domain import Principal
 from portal.errors import InvalidRequest
 
@@ -48,31 +49,35 @@ class Filters:
         }
 
 
-def read(session: Session, reader: Principal, filters: Filters, *, limit: int = 100) -> list[AuditEntry]:
+def read(session: Session, reader: Actor, filters: Filters, *, limit: int = 100) -> list[AuditEntry]:
     """The next entries, and an entry that says who read with which filters. Raises InvalidRequest."""
     found = list(session.scalars(_query(session, _checked(filters)).limit(min(max(limit, 1), MAX_STRETCH))))
     if filters.before is None:  # going on reading the same is not another reading
-        audit.record(session, "audit.read", actor=reader, tenant_id=reader.tenant_id, filters=filters.given)
+        audit.record(session, "audit.read", actor=reader, tenant_id=_own_tenant(reader), filters=filters.given)
     return found
 
 
-def read_all(session: Session, reader: Principal, filters: Filters) -> Iterator[AuditEntry]:
+def read_all(session: Session, reader: Actor, filters: Filters) -> Iterator[AuditEntry]:
     """All of them, newest first, for a file. The session stays open until the last was taken."""
     query = _query(session, _checked(replace(filters, before=None)))
     found = session.scalars(query.execution_options(yield_per=MAX_STRETCH))
     return iter(found)
 
 
-def record_export(session: Session, reader: Principal, filters: Filters) -> None:
+def record_export(session: Session, reader: Actor, filters: Filters) -> None:
     """The entry that says who took them all away as a file. Raises InvalidRequest."""
     given = _checked(filters).given
-    audit.record(session, "audit.exported", actor=reader, tenant_id=reader.tenant_id, filters=given)
+    audit.record(session, "audit.exported", actor=reader, tenant_id=_own_tenant(reader), filters=given)
 
 
 def tenant_names(session: Session, entries: list[AuditEntry]) -> dict[str, str]:
     """Id → name of those tenants of the entries that are still there."""
     ids = {entry.tenant_id for entry in entries if entry.tenant_id}
     return {row.id: row.name for row in session.execute(select(Tenant.id, Tenant.name).where(Tenant.id.in_(ids)))}
+
+
+def _own_tenant(reader: Actor) -> str | None:
+    return reader.tenant_id if isinstance(reader, Principal) else None
 
 
 def _query(session: Session, filters: Filters) -> Select[AuditEntry]:

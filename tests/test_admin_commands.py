@@ -166,8 +166,9 @@ def test_old_password_ends_when_reset(portal_database: Database) -> None:
 def test_tenants_are_listed_with_their_owners(portal_database: Database) -> None:
     _create_alpha()
     lines = _run("list-tenants").stdout.splitlines()
-    assert lines[0].split() == ["TENANT", "OWNER", "MADE"]
+    assert lines[0].split()[:5] == ["TENANT", "OWNER", "MADE", "PLAN", "STATE"]
     assert lines[1].startswith("Alpha   alice@example.org")
+    assert lines[1].split()[4:] == ["standard", "active", "0/5000", "0/50000", "never"]
 
 
 def test_setting_is_named_when_it_is_unknown(portal_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,3 +233,24 @@ def test_plan_is_made_given_and_listed(portal_database: Database) -> None:
     listed = [line.split() for line in _run("list-plans").stdout.splitlines()]
     assert ["team", "1", "9", "50000"] in [line[:4] for line in listed]
     assert ["standard", "*", "0", "5000"] in [line[:4] for line in listed]
+
+
+def test_tenant_is_suspended_resumed_and_deleted_when_its_name_is_typed(portal_database: Database) -> None:
+    _create_alpha()
+    named = ("--tenant", "Alpha")
+    assert _run("suspend", *named, "--reason", "unpaid", "--new-jobs-only").exit_code == 0
+    assert "no_new_jobs" in _run("list-tenants").stdout
+    assert _run("suspend", *named, "--reason", " ").exit_code == 2
+    assert _run("resume", *named).exit_code == 0
+    asked = _run("delete-tenant", *named)
+    assert (asked.exit_code, "1 members" in asked.stderr) == (2, True)
+    assert _run("delete-tenant", *named, "--confirm", "Beta").exit_code == 2
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant.state)).one() == "active"
+    assert _run("delete-tenant", *named, "--confirm", "Alpha").exit_code == 0
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant)).all() == []
+    printed = _run("audit", "--actor", "operator", "--action", "tenant.").stdout
+    assert [line.split()[3] for line in printed.splitlines()[1:]] == [
+        *("tenant.deleted", "tenant.deletion_began", "tenant.resumed", "tenant.suspended", "tenant.created"),
+    ]

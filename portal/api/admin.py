@@ -109,7 +109,7 @@ def delete_tenant(
 
     Asking again finishes a deletion that was interrupted.
     """
-    gone = delete_whole_tenant(services.jobs, admin, tenant_id, typed_name=order.name)
+    gone = delete_whole_tenant(services.database, services.jobs.storage, admin, tenant_id, typed_name=order.name)
     return bodies.deleted_body(tenant_id, gone)
 
 

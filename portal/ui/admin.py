@@ -47,6 +47,7 @@ element.addEventListener('submit', (event) => {
   event.preventDefault();
   const fields = Object.fromEntries(new FormData(form, event.submitter));
   trigger('submit', { action: form.dataset.action, target: form.dataset.target || '', fields });
+  if (form.dataset.action === 'change') document.querySelectorAll('#admin-body form').forEach((each) => each.reset());
 });
 element.addEventListener('click', (event) => {
   if (event.target.closest('[data-action=dismiss]')) trigger('submit', { action: 'dismiss' });
@@ -109,13 +110,17 @@ class AdminPage:
 
     def _act(self, event: gr.EventData, request: gr.Request) -> tuple[Any, Any]:
         try:
-            who, sent = _admin(request), Sent.of(event._data)
-            notice = self._done(who, sent)
-            if sent.action in ("preview", "dismiss", "dry-run"):
-                return notice, gr.skip()
-            return notice, self._body(who, request, is_audited=False)
+            with identity.in_request((request,)):
+                return self._acted(Sent.of(event._data), request)
         except Exception as error:  # noqa: BLE001  translator of this edge
             return messages.inline(error), gr.skip()
+
+    def _acted(self, sent: Sent, request: gr.Request) -> tuple[Any, Any]:
+        who = _admin(request)
+        notice = self._done(who, sent)
+        if sent.action in ("preview", "dismiss", "dry-run"):
+            return notice, gr.skip()
+        return notice, self._body(who, request, is_audited=False)
 
     def _done(self, who: Principal, sent: Sent) -> Markup:
         if sent.action == "create":
@@ -167,7 +172,9 @@ class AdminPage:
         return admin_tenants.one_time_password(owner.tenant_name, password)
 
     def _delete(self, who: Principal, sent: Sent) -> Markup:
-        gone = delete_tenant(self._services.jobs, who, sent.target, typed_name=sent.text("name"))
+        gone = delete_tenant(
+            self._services.database, self._services.jobs.storage, who, sent.target, typed_name=sent.text("name")
+        )
         return admin_tenants.deleted(sent.text("name"), gone)
 
 

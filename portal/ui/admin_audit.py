@@ -73,7 +73,7 @@ def _entry(entry: AuditEntry, names: Mapping[str, str], now: datetime) -> Markup
         ("tenant", tenant),
         ("from", entry.address),
         ("request", entry.request_id),
-        *((name, _plain(value)) for name, value in entry.details.items()),
+        *((name, _plain(value)) for name, value in entry.details.items() if value is not None),
     ]
     return Markup(
         '<li class="entry audit-entry"><div class="entry-main"><b><code>{}</code></b> {} <span>{}</span>'
