@@ -46,9 +46,13 @@ REFUSALS: Mapping[str, Refusal] = {
     "scope_not_allowed": Refusal(403, "A key cannot give a scope that it does not have."),
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
     "api_key_of_other_member": Refusal(403, "The key is another member's; its member or an owner may revoke it."),
+    "tenant_suspended": Refusal(403, "The admin suspended your tenant, or stopped new work; the detail says why."),
+    "members_not_allowed": Refusal(403, "Only an owner manages members and invites."),
     "keys_not_allowed": Refusal(403, "Only an owner's key with scope ocr or admin manages keys."),
     "not_found": Refusal(404, "It does not exist, or is another tenant's."),
     "api_key_unknown": Refusal(404, "There is no such key in your tenant."),
+    "member_unknown": Refusal(404, "There is no such member in your tenant."),
+    "invite_unknown": Refusal(404, "Your tenant has no such open invite."),
     "method_not_allowed": Refusal(405, "The route does not take this method; Allow says which it takes."),
     "conflict": Refusal(409, "The job's state does not allow it."),
     "job_not_finished": Refusal(
@@ -59,6 +63,9 @@ REFUSALS: Mapping[str, Refusal] = {
     "nothing_to_retry": Refusal(409, "No page of the job has failed."),
     "api_key_ended": Refusal(409, "The key was revoked or has expired, so it cannot be rotated."),
     "api_key_replaced": Refusal(409, "The key is being replaced already."),
+    "last_owner": Refusal(409, "A tenant keeps at least one owner."),
+    "portal_admin": Refusal(409, "The portal's admin cannot be removed."),
+    "too_many_invites": Refusal(409, "The tenant has as many open invites as it may; revoke some."),
     "job_cancelled": Refusal(409, "The job was cancelled while the request waited."),
     "file_too_large": Refusal(413, "A file, or the whole body, is larger than /v1/me allows."),
     "file_type_unknown": Refusal(415, "The file is of no kind that can be read."),
@@ -78,6 +85,8 @@ REFUSALS: Mapping[str, Refusal] = {
     "url_refused": Refusal(422, "A remote URL: the portal fetches none."),
     "no_page_read": Refusal(422, "Every page failed; the remedy is the first page's."),
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
+    "invite_days": Refusal(422, "An invite lasts a number of days in the allowed range."),
+    "invite_note": Refusal(422, "The note is too long or has characters that cannot be shown."),
     "scope_missing": Refusal(422, "A key needs at least one scope."),
     "expiry_invalid": Refusal(422, "The expiry has no time zone or is past."),
     "too_many_in_flight": Refusal(429, "Your tenant has as many pages waiting as it may; see Retry-After."),
@@ -132,7 +141,8 @@ JOB_FORM: dict[str, Any] = {
 
 def authenticated(*codes: str) -> Responses:
     """The errors of a route for any key, and `codes`."""
-    return problems("unauthenticated", "api_key_invalid", "api_key_revoked", "api_key_expired", *codes)
+    any_key = ("unauthenticated", "api_key_invalid", "api_key_revoked", "api_key_expired", "tenant_suspended")
+    return problems(*any_key, *codes)
 
 
 def reading(*codes: str) -> Responses:
@@ -143,6 +153,11 @@ def reading(*codes: str) -> Responses:
 def writing(*codes: str) -> Responses:
     """The errors of a route that needs the scope `ocr`."""
     return _scoped(Scope.OCR, *codes)
+
+
+def managing_members(*codes: str) -> Responses:
+    """The errors of a route that needs an owner's key with the scope `members`."""
+    return _scoped(Scope.MEMBERS, "members_not_allowed", *codes)
 
 
 def job_submission() -> Responses:

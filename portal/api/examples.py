@@ -34,6 +34,14 @@ CURL: Mapping[str, str] = {
     "post /v1/keys/{key_id}/rotate": f"""curl -sS "{{base}}/v1/keys/$KEY_ID/rotate" {_AUTH} \\
   -H "Content-Type: application/json" -d '{{"overlap": "1d"}}'""",
     "delete /v1/keys/{key_id}": f'curl -sS -X DELETE "{{base}}/v1/keys/$KEY_ID" {_AUTH}',
+    "get /v1/members": f'curl -sS "{{base}}/v1/members" {_AUTH}',
+    "patch /v1/members/{member_id}": f"""curl -sS -X PATCH "{{base}}/v1/members/$MEMBER_ID" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"role": "owner"}}'""",
+    "delete /v1/members/{member_id}": f'curl -sS -X DELETE "{{base}}/v1/members/$MEMBER_ID" {_AUTH}',
+    "get /v1/invites": f'curl -sS "{{base}}/v1/invites" {_AUTH}',
+    "post /v1/invites": f"""curl -sS "{{base}}/v1/invites" {_AUTH} -H "Content-Type: application/json" \\
+  -d '{{"role": "member", "days": 7, "note": "Bob"}}'""",
+    "delete /v1/invites/{invite_id}": f'curl -sS -X DELETE "{{base}}/v1/invites/$INVITE_ID" {_AUTH}',
     "get /livez": 'curl -sS "{base}/livez"',
     "get /readyz": 'curl -sS "{base}/readyz"',
 }

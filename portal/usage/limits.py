@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import and_, or_, select
@@ -12,15 +11,8 @@ from sqlalchemy.orm import Session
 
 from models import Plan, Tenant, TenantLimit
 from portal.domain import Limit
+from portal.domain import TenantState as TenantState
 from portal.errors import Forbidden, NotFound
-
-
-class TenantState(StrEnum):
-    """What a tenant may do: everything, only read and export what is there, or nothing."""
-
-    ACTIVE = "active"
-    NO_NEW_JOBS = "no_new_jobs"
-    SUSPENDED = "suspended"
 
 
 @dataclass(frozen=True)

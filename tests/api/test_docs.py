@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from portal.api.contract import REFUSALS
 from portal.api.openapi import base_url
+from portal.domain import Scope
 from portal.settings import ServerSettings
 from tests.api.conftest import Persona, Portal, pdf, png
 
@@ -63,7 +65,9 @@ def _run(line: str, folder: Path, **environ: str) -> str:
     return done.stdout
 
 
-def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str, tmp_path: Path) -> None:
+def test_every_example_does_what_it_says(
+    live: Portal, alice: Persona, bob: Persona, people: Callable[..., Persona], page: str, tmp_path: Path
+) -> None:
     (tmp_path / "scan.pdf").write_bytes(pdf(1))
     (tmp_path / "scan.png").write_bytes(png())
     examples = {anchor: html.unescape(line) for anchor, line in _CURL.findall(page)}
@@ -72,7 +76,7 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     def run(name: str, **environ: str) -> Any:
         [anchor] = [anchor for anchor in examples if anchor.startswith(name)]
         ran.add(anchor)
-        printed = _run(examples[anchor], tmp_path, KEY=alice.key, **environ)
+        printed = _run(examples[anchor], tmp_path, **({"KEY": alice.key} | environ))
         return printed if name == "fetch_result" else json.loads(printed or "null")
 
     job = run("create_job")
@@ -91,9 +95,18 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
     made = run("create_key")
     assert made["name"] == "nightly import"
-    assert len(run("list_keys")["data"]) == 2
+    assert len(run("list_keys")["data"]) == 3
     assert run("rotate_key", KEY_ID=made["id"])["name"] == "nightly import"
     assert run("revoke_key", KEY_ID=made["id"])["revoked_at"]
+    owner = people(alice.principal, scopes=(Scope.READ, Scope.MEMBERS))
+    assert run("list_members")["data"][0]["id"] == alice.principal.member_id
+    other = bob.principal.member_id or ""
+    assert run("change_member", KEY=owner.key, MEMBER_ID=other)["role"] == "owner"
+    assert run("remove_member", KEY=owner.key, MEMBER_ID=other) is None
+    invited = run("create_invite", KEY=owner.key)
+    assert "/invite#" in invited["link"]
+    assert len(run("list_invites", KEY=owner.key)["data"]) == 1
+    assert run("revoke_invite", KEY=owner.key, INVITE_ID=invited["id"])["id"] == invited["id"]
     assert run("livez") == {"status": "ok"}
     assert run("readyz")["status"] == "ready"
     assert ran == set(examples)
@@ -125,6 +138,12 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "GET /v1/models",
         "GET /v1/me",
         "GET /v1/keys",
+        "GET /v1/members",
+        "PATCH /v1/members/{member_id}",
+        "DELETE /v1/members/{member_id}",
+        "GET /v1/invites",
+        "POST /v1/invites",
+        "DELETE /v1/invites/{invite_id}",
         "POST /v1/keys",
         "POST /v1/keys/{key_id}/rotate",
         "DELETE /v1/keys/{key_id}",
