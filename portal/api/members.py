@@ -118,7 +118,7 @@ async def change_member(
     "/{member_id}",
     status_code=status.HTTP_204_NO_CONTENT,
     summary="Remove a member",
-    responses=contract.managing_members("member_unknown", "last_owner", "portal_admin"),
+    responses=contract.managing_members("invalid_request", "member_unknown", "last_owner", "portal_admin"),
 )
 def remove_member(services: PortalServices, principal: MemberManager, member_id: MemberId) -> None:
     """Takes a member out of the tenant: its browsers and keys end at once, its documents stay and its work goes on."""
@@ -155,7 +155,11 @@ async def create_invite(
     return CreatedInviteBody(**_invite(made.view).model_dump(), link=made.link(base_url))
 
 
-@invite_routes.delete("/{invite_id}", summary="Revoke an invite", responses=contract.managing_members("invite_unknown"))
+@invite_routes.delete(
+    "/{invite_id}",
+    summary="Revoke an invite",
+    responses=contract.managing_members("invalid_request", "invite_unknown"),
+)
 def revoke_invite(services: PortalServices, principal: MemberManager, invite_id: InviteId) -> InviteBody:
     """Ends an open invite at once: its link opens nothing any more."""
     with services.database.transaction() as session:
