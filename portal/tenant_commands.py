@@ -9,6 +9,7 @@ import typer
 from models import AuditEntry
 from portal import audit_log
 from portal.accounts import suspension, tenants
+from portal.accounts.registration import RegistrationMode, set_registration_mode
 from portal.audit_log import Filters
 from portal.documents.storage import Storage
 from portal.domain import Limit, TenantState
@@ -69,6 +70,16 @@ def delete_tenant(
         storage = Storage(configured.store.data_dir)
         gone = delete_whole_tenant(database, storage, tenants.OPERATOR, tenant_id, typed_name=confirm)
     say(f"Tenant '{tenant}' is deleted. Gone: {gone.words}.")
+
+
+@tenant_work.command("set-registration")
+def set_registration(
+    mode: Annotated[RegistrationMode, typer.Option("--mode", help="Who may make a new tenant")],
+) -> None:
+    """Choose who may sign up, unless PORTAL_REGISTRATION fixes it."""
+    with opened() as (configured, database), database.transaction() as session:
+        set_registration_mode(session, configured, tenants.OPERATOR, mode)
+    say(f"Registration is {mode.value}.")
 
 
 @tenant_work.command("audit")

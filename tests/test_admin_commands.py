@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from models import ApiKey, AuditEntry, Tenant, TenantLimit
 from models.base import now
 from portal import schema, settings
-from portal.accounts import api_keys, sessions
+from portal.accounts import api_keys, joining, sessions
 from portal.accounts.peppers import Peppers
 from portal.admin_commands import admin
 from portal.db import Database
@@ -254,3 +254,33 @@ def test_tenant_is_suspended_resumed_and_deleted_when_its_name_is_typed(portal_d
     assert [line.split()[3] for line in printed.splitlines()[1:]] == [
         *("tenant.deleted", "tenant.deletion_began", "tenant.resumed", "tenant.suspended", "tenant.created"),
     ]
+
+
+def test_link_alone_is_printed_and_opens_when_somebody_is_invited(
+    portal_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTAL_PUBLIC_URL", "https://ocr.example.com")
+    _create_alpha()
+    for arguments, tenant_name, role in (
+        (["--tenant", "Alpha", "--role", "owner"], "Alpha", "owner"),
+        (["--tenant", "Alpha"], "Alpha", "member"),
+        (["--new-tenant"], None, "owner"),
+    ):
+        result = _run("invite", *arguments)
+        assert result.exit_code == 0, result.stderr
+        address, _, token = result.stdout.strip().partition("#")
+        assert address == "https://ocr.example.com/invite"
+        assert token not in result.stderr
+        offer = joining.offer_of(portal_database, token, address=None)
+        assert (offer.tenant_name, offer.role, offer.invited_by) == (tenant_name, role, "operator")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--tenant", "Alpha", "--new-tenant"], ["--tenant", "Nobody"], ["--new-tenant", "--days", "0"]],
+)
+def test_no_link_is_made_when_the_invite_is_not_clear(portal_database: Database, arguments: list[str]) -> None:
+    _create_alpha()
+    result = _run("invite", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from portal.api import admin, admin_plans, engines, jobs, keys, ocr, probes
+from portal.api import admin, admin_plans, engines, jobs, keys, members, ocr, probes
 from portal.api.docs import reference_page
 from portal.api.incoming import remove_stale_folders
 from portal.api.openapi import base_url, openapi_document
@@ -28,6 +28,8 @@ _PARTS = (
     engines.routes,
     keys.me_routes,
     keys.routes,
+    members.routes,
+    members.invite_routes,
     admin.routes,
     admin_plans.routes,
     probes.routes,

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from portal.accounts.registration import RegistrationMode
 from portal.audit_log import MAX_STRETCH, Filters
 from portal.domain import Limit, TenantState
 from portal.usage.limit_edits import LimitEdit
@@ -59,6 +60,12 @@ class QuotaOrder(_Order):
         """As the change itself takes it."""
         limits: dict[Limit, LimitChoice] = dict(self.limits)
         return LimitEdit(limits, self.plan, self.time_zone, self.reason, self.until)
+
+
+class RegistrationOrder(_Order):
+    """Who may make a new tenant."""
+
+    mode: RegistrationMode
 
 
 class PlanOrder(_Order):

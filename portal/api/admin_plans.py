@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response, status
 
 from portal import audit, audit_log
+from portal.accounts.registration import registration_mode, set_registration_mode
 from portal.api import admin_orders as orders
 from portal.api import admin_schemas as bodies
 from portal.api import contract
@@ -23,6 +24,28 @@ routes = APIRouter(prefix="/v1/admin", tags=["Admin"], route_class=ProblemRoute)
 _PlanName = Annotated[str, Path(max_length=60, description="The plan's name")]
 _OnlyOpen = Annotated[bool, Query(description="Only those that wait")]
 _CSV: contract.Responses = {200: {"description": "The file", "content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
+@routes.get("/registration", summary="Who may sign up", responses=contract.administering())
+def show_registration(services: PortalServices, admin: Admin) -> bodies.RegistrationBody:
+    """Open, by invite, or closed; `is_fixed` where PORTAL_REGISTRATION says so."""
+    with services.database.reading() as session:
+        mode, is_fixed = registration_mode(session, services.settings)
+    return bodies.RegistrationBody(mode=mode, is_fixed=is_fixed)
+
+
+@routes.put(
+    "/registration",
+    summary="Choose who may sign up",
+    responses=contract.administering("malformed_body", "registration_fixed"),
+)
+def choose_registration(
+    services: PortalServices, admin: Admin, order: orders.RegistrationOrder
+) -> bodies.RegistrationBody:
+    """Holds at once. Invites work in each mode."""
+    with services.database.transaction() as session:
+        set_registration_mode(session, services.settings, admin, order.mode)
+    return bodies.RegistrationBody(mode=order.mode, is_fixed=False)
 
 
 @routes.get("/plans", summary="List plans", responses=contract.administering())

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from models import AuditEntry
+from portal.accounts.registration import RegistrationMode
 from portal.domain import Limit, TenantState
 from portal.tenancy.directory import TenantRow
 from portal.tenancy.dry_run import Verdict
@@ -90,6 +91,13 @@ class QuotaChangeBody(_Body):
     effects: list[EffectBody]
     undo_until: datetime | None = None
     seen: str | None = None
+
+
+class RegistrationBody(_Body):
+    """Who may make a new tenant, and whether the operator fixed that."""
+
+    mode: RegistrationMode
+    is_fixed: bool
 
 
 class PlanBody(_Body):

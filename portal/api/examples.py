@@ -47,6 +47,9 @@ CURL: Mapping[str, str] = {
     "post /v1/admin/tenants/{tenant_id}/quota/{change_id}/undo": (
         f'curl -sS -X POST "{{base}}/v1/admin/tenants/$TENANT/quota/$CHANGE/undo" {_AUTH}'
     ),
+    "get /v1/admin/registration": f'curl -sS "{{base}}/v1/admin/registration" {_AUTH}',
+    "put /v1/admin/registration": f"""curl -sS -X PUT "{{base}}/v1/admin/registration" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"mode": "invite"}}'""",
     "get /v1/admin/plans": f'curl -sS "{{base}}/v1/admin/plans" {_AUTH}',
     "post /v1/admin/plans": f"""curl -sS "{{base}}/v1/admin/plans" {_AUTH} -H "Content-Type: application/json" \\
   -d '{{"name": "team", "limits": {{"pages_per_day": 1000}}}}'""",
@@ -65,6 +68,14 @@ CURL: Mapping[str, str] = {
   -H "Content-Type: application/json" -d '{{"limits": {{"pages_per_day": 100}}}}'""",
     "get /v1/admin/audit": f'curl -sS "{{base}}/v1/admin/audit?action=limits.changed" {_AUTH}',
     "get /v1/admin/audit.csv": f'curl -sS "{{base}}/v1/admin/audit.csv" {_AUTH} -o audit.csv',
+    "get /v1/members": f'curl -sS "{{base}}/v1/members" {_AUTH}',
+    "patch /v1/members/{member_id}": f"""curl -sS -X PATCH "{{base}}/v1/members/$MEMBER_ID" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"role": "owner"}}'""",
+    "delete /v1/members/{member_id}": f'curl -sS -X DELETE "{{base}}/v1/members/$MEMBER_ID" {_AUTH}',
+    "get /v1/invites": f'curl -sS "{{base}}/v1/invites" {_AUTH}',
+    "post /v1/invites": f"""curl -sS "{{base}}/v1/invites" {_AUTH} -H "Content-Type: application/json" \\
+  -d '{{"role": "member", "days": 7, "note": "Bob"}}'""",
+    "delete /v1/invites/{invite_id}": f'curl -sS -X DELETE "{{base}}/v1/invites/$INVITE_ID" {_AUTH}',
     "get /livez": 'curl -sS "{base}/livez"',
     "get /readyz": 'curl -sS "{base}/readyz"',
 }

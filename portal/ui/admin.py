@@ -14,7 +14,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from portal import audit, audit_log
-from portal.accounts import passwords, suspension, tenants
+from portal.accounts import passwords, registration, suspension, tenants
+from portal.accounts.registration import RegistrationMode
 from portal.domain import Principal, TenantState
 from portal.errors import InvalidRequest, NotFound, PortalError
 from portal.http.audit_csv import FILTERS, filters_of, moment_of
@@ -88,6 +89,7 @@ class AdminPage:
             "edit-plan": _edit_plan,
             "default-plan": _default_plan,
             "dry-run": _dry_run,
+            "registration": self._set_registration,
             "dismiss": lambda _session, _who, _sent: Markup(""),
         }
 
@@ -145,7 +147,8 @@ class AdminPage:
     def _tenants(self, session: Any, _who: Principal, request: gr.Request) -> Markup:
         now, tenant_id = datetime.now(UTC), identity.asked(request, "tenant")
         if not tenant_id:
-            return admin_tenants.listing(directory.list_tenants(session), now)
+            mode = registration.registration_mode(session, self._services.settings)
+            return admin_tenants.listing(directory.list_tenants(session), mode, now)
         try:
             row = directory.find_tenant(session, tenant_id)
         except NotFound:
@@ -161,6 +164,13 @@ class AdminPage:
         found = audit_log.read(session, who, filters_of(asked), limit=_AUDIT_PAGE + 1)
         shown, names = found[:_AUDIT_PAGE], audit_log.tenant_names(session, found)
         return admin_audit.audit(shown, names, asked, has_more=len(found) > _AUDIT_PAGE, now=datetime.now(UTC))
+
+    def _set_registration(self, session: Any, who: Principal, sent: Sent) -> Markup:
+        if sent.text("mode") not in tuple(RegistrationMode):
+            raise InvalidRequest("There is no such mode.", remedy="Choose one of the list.")
+        mode = RegistrationMode(sent.text("mode"))
+        registration.set_registration_mode(session, self._services.settings, who, mode)
+        return markup.notice(f"Registration is now: {mode.value}", "", tone="plain")
 
     def _create(self, who: Principal, sent: Sent) -> Markup:
         password = passwords.one_time_password()

@@ -8,6 +8,7 @@ from datetime import datetime
 from markupsafe import Markup
 
 from models import LimitChange
+from portal.accounts.registration import RegistrationMode
 from portal.domain import Limit, Standing, TenantState
 from portal.tenancy.directory import TenantRow
 from portal.tenancy.inventory import Inventory
@@ -21,8 +22,8 @@ _BADGES = {TenantState.ACTIVE: "active", TenantState.NO_NEW_JOBS: "partial", Ten
 _PERIODS = {Limit.PAGES_PER_DAY: "today", Limit.PAGES_PER_MONTH: "this month"}
 
 
-def listing(rows: Sequence[TenantRow], now: datetime) -> Markup:
-    """All tenants, those near their limit first, and the form that makes one."""
+def listing(rows: Sequence[TenantRow], registration: tuple[RegistrationMode, bool], now: datetime) -> Markup:
+    """All tenants, those near their limit first, the form that makes one, and who may sign up."""
     near, rest = [row for row in rows if row.is_near], [row for row in rows if not row.is_near]
     groups = (("Over 80 % of a quota", near), ("Tenants" if not near else "All others", rest))
     drawn = markup.joined(
@@ -32,7 +33,7 @@ def listing(rows: Sequence[TenantRow], now: datetime) -> Markup:
         for title, found in groups
         if found
     )
-    return Markup("{}{}").format(drawn, _CREATE)
+    return Markup("{}{}{}").format(drawn, _CREATE, _registration_form(*registration))
 
 
 _CREATE = Markup(
@@ -41,6 +42,31 @@ _CREATE = Markup(
     '<label>The owner’s e-mail<input name="email" type="email" required maxlength="254" autocomplete="off"></label>'
     '<button class="button primary">Make the tenant</button></form></section>'
 )
+
+
+_MODES = {
+    RegistrationMode.OPEN: "Anybody",
+    RegistrationMode.INVITE: "Who holds an invite",
+    RegistrationMode.CLOSED: "Nobody: admins make tenants",
+}
+
+
+def _registration_form(mode: RegistrationMode, is_fixed: bool) -> Markup:
+    if is_fixed:
+        return Markup(
+            '<section class="card"><h2>Who may sign up</h2><p>{}, as PORTAL_REGISTRATION says.</p></section>'
+        ).format(_MODES[mode])
+    options = markup.joined(
+        Markup('<option value="{}"{}>{}</option>').format(
+            each.value, Markup(" selected") if each is mode else "", label
+        )
+        for each, label in _MODES.items()
+    )
+    return Markup(
+        '<section class="card"><h2>Who may sign up</h2><form class="admin-form" data-action="registration">'
+        '<label>New tenants are made by<select name="mode">{}</select></label>'
+        '<button class="button" id="set-registration">Set it</button></form></section>'
+    ).format(options)
 
 
 def _row(row: TenantRow, now: datetime) -> Markup:

@@ -54,7 +54,7 @@ def lay_header(page: gr.Blocks, path: str) -> None:
 
     def load_header(request: gr.Request) -> str:
         is_admin = identity.principal_of(request).is_admin
-        return _header(path, _account(request), PAGES + ADMIN_PAGES if is_admin else PAGES)
+        return _header(path, _account(request), PAGES + ADMIN_PAGES if is_admin else PAGES) + _standing(request)
 
     on(page.load, messages.polled(load_header), outputs=header, queue=False)
 
@@ -74,11 +74,21 @@ def _link(name: str, target: str, path: str) -> Markup:
     return Markup('<a href="{}"{}>{}</a>').format(target, current, name)
 
 
+def _standing(request: gr.Request) -> Markup:
+    reason = identity.principal_of(request).no_new_jobs
+    if reason is None:
+        return Markup("")
+    said = f"The portal’s admin says: {reason} " if reason else ""
+    return Markup(
+        '<div class="standing" role="status"><p><strong>No new work at present.</strong> {}{}</p></div>'
+    ).format(said, words.NO_NEW_JOBS)
+
+
 def _account(request: gr.Request) -> Markup:
     principal = identity.principal_of(request)
     return Markup(
         '<span class="who"><b id="tenant-name">{}</b><span id="member-email">{}</span></span>'
-        '<a href="/account">Account</a>'
+        '<a href="/members">Members</a><a href="/account">Account</a>'
         '<form method="post" action="/logout"><input type="hidden" name="csrf_token" value="{}">'
         '<button id="sign-out" class="link">Sign out</button></form>'
     ).format(principal.tenant_name, principal.email or "", identity.csrf_token_of(request))

@@ -30,9 +30,11 @@ PAGE_STATES = {
 SCOPES = {
     Scope.OCR: "Submit scans",
     Scope.READ: "Read results",
+    Scope.MEMBERS: "Manage members and invites (owners)",
 }
 BLANK = "No text found on this page; not charged."
 SAMPLE = "A sample: it costs nothing."
+NO_NEW_JOBS = "What is there can still be read, exported and deleted; running work goes on. Ask the portal’s admin."
 RECONNECTING = "Reconnecting… The portal cannot be reached. Accepted work goes on; this page goes on by itself."
 
 # What static/input.js says; `{name}`, `{limit}`, `{count}` and `{reason}` stand for what it knows.

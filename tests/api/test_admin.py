@@ -25,6 +25,8 @@ ROUTES = (
     ("POST", "/tenants/{tenant}/delete"),
     ("PUT", "/tenants/{tenant}/quota"),
     ("POST", "/tenants/{tenant}/quota/chg_1/undo"),
+    ("GET", "/registration"),
+    ("PUT", "/registration"),
     ("GET", "/plans"),
     ("POST", "/plans"),
     ("PATCH", "/plans/standard"),

@@ -66,7 +66,7 @@ def _run(line: str, folder: Path, **environ: str) -> str:
 
 
 def test_every_example_does_what_it_says(
-    live: Portal, alice: Persona, people: Callable[..., Persona], page: str, tmp_path: Path
+    live: Portal, alice: Persona, bob: Persona, people: Callable[..., Persona], page: str, tmp_path: Path
 ) -> None:
     (tmp_path / "scan.pdf").write_bytes(pdf(1))
     (tmp_path / "scan.png").write_bytes(png())
@@ -95,10 +95,19 @@ def test_every_example_does_what_it_says(
     assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
     made = run("create_key")
     assert made["name"] == "nightly import"
-    assert len(run("list_keys")["data"]) == 2
+    assert len(run("list_keys")["data"]) == 3
     assert run("rotate_key", KEY_ID=made["id"])["name"] == "nightly import"
     assert run("revoke_key", KEY_ID=made["id"])["revoked_at"]
     _run_as_admin(run, live, people)
+    owner = people(alice.principal, scopes=(Scope.READ, Scope.MEMBERS))
+    assert run("list_members")["data"][0]["id"] == alice.principal.member_id
+    other = bob.principal.member_id or ""
+    assert run("change_member", KEY=owner.key, MEMBER_ID=other)["role"] == "owner"
+    assert run("remove_member", KEY=owner.key, MEMBER_ID=other) is None
+    invited = run("create_invite", KEY=owner.key)
+    assert "/invite#" in invited["link"]
+    assert len(run("list_invites", KEY=owner.key)["data"]) == 1
+    assert run("revoke_invite", KEY=owner.key, INVITE_ID=invited["id"])["id"] == invited["id"]
     assert run("livez") == {"status": "ok"}
     assert run("readyz")["status"] == "ready"
     assert ran == set(examples)
@@ -116,6 +125,8 @@ def _run_as_admin(run: Callable[..., Any], live: Portal, people: Callable[..., P
     assert run("create_plan", **named)["limits"]["pages_per_day"] == 1000
     assert run("edit_plan", **named)["limits"]["weight"] == 2
     assert "team" in [plan["name"] for plan in run("list_plans", **named)["data"]]
+    assert run("choose_registration", **named)["mode"] == "invite"
+    assert run("show_registration", **named) == {"mode": "invite", "is_fixed": False}
     assert run("list_requests", **named)["object"] == "list"
     for decision in ("grant", "decline"):
         assert run(f"{decision}_", **named, REQUEST="ask_0")["code"] == "quota_request_unknown"
@@ -151,6 +162,12 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "GET /v1/models",
         "GET /v1/me",
         "GET /v1/keys",
+        "GET /v1/members",
+        "PATCH /v1/members/{member_id}",
+        "DELETE /v1/members/{member_id}",
+        "GET /v1/invites",
+        "POST /v1/invites",
+        "DELETE /v1/invites/{invite_id}",
         "POST /v1/keys",
         "POST /v1/keys/{key_id}/rotate",
         "DELETE /v1/keys/{key_id}",
@@ -161,6 +178,8 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "POST /v1/admin/tenants/{tenant_id}/delete",
         "PUT /v1/admin/tenants/{tenant_id}/quota",
         "POST /v1/admin/tenants/{tenant_id}/quota/{change_id}/undo",
+        "GET /v1/admin/registration",
+        "PUT /v1/admin/registration",
         "GET /v1/admin/plans",
         "POST /v1/admin/plans",
         "PATCH /v1/admin/plans/{name}",
