@@ -112,7 +112,7 @@ def overview(found: Overview) -> Markup:
     """The queue, then the plots: pages and refusals by day, pages by tenant."""
     waits = "nothing waits" if found.oldest_seconds is None else f"the oldest {words.duration(found.oldest_seconds)}"
     queue = Markup(
-        '<dl class="figures"><div><dt>Pages waiting</dt><dd>{}</dd><small>{}</small></div>'
+        '<dl class="figures"><div><dt>Pages waiting</dt><dd>{} <small>{}</small></dd></div>'
         "<div><dt>Being read</dt><dd>{}</dd></div></dl>"
     ).format(f"{found.queued_pages:,}", waits, f"{found.running_pages:,}")
     pages = _plot("Charged pages by day", found.days, lambda day: day.charged, "pages")
