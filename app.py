@@ -245,7 +245,8 @@ def build_app(services: Services) -> ASGIApp:
             **ui.mount_options(static.version),
         )
     rules = GuardRules(
-        pages=("history", "usage", "keys"),
+        pages=("history", "usage", "keys", "admin"),
+        admin_pages=("admin",),
         upload_dir=upload_dir,
         public_origin=public_url,
         page_head=ui.early_head(static.version),

@@ -13,7 +13,8 @@ from models.base import ID, Base, UTCDateTime, new_id, now
 class Member(Base):
     """A person who signs in. The e-mail is stored lower-case and is unique over all tenants.
 
-    A removed member's row stays, since jobs and keys name it; `removed_at` frees its e-mail for another account.
+    `last_seen_at` is the last use of a signed-in browser, noted every few minutes. A removed member's row stays, since
+    jobs and keys name it; `removed_at` frees its e-mail for another account.
     """
 
     __tablename__ = "members"
@@ -36,4 +37,5 @@ class Member(Base):
     is_admin: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
     password_changed_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
+    last_seen_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     removed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

@@ -14,19 +14,20 @@ from sqlalchemy.orm import Session
 
 from models.base import now
 from portal import audit
-from portal.accounts import api_keys, passwords, tenants
+from portal.accounts import api_keys, invites, passwords, tenants
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.naming import checked_email
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
 from portal.db import Database
-from portal.domain import Principal
-from portal.errors import NotFound
+from portal.domain import Principal, Role
+from portal.errors import InvalidRequest, NotFound
 from portal.quota_commands import quotas
 from portal.shell import day as _day
 from portal.shell import opened as _opened
 from portal.shell import print_table as _print_table
 from portal.shell import say as _say
+from portal.tenant_commands import tenant_work
 from portal.usage import books
 
 admin = typer.Typer(
@@ -35,6 +36,7 @@ admin = typer.Typer(
     no_args_is_help=True,
 )
 admin.add_typer(quotas)
+admin.add_typer(tenant_work)
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
 KeyOption = Annotated[str, typer.Option("--key", help="The key's id or prefix")]
@@ -64,18 +66,10 @@ def create_tenant(
         typer.echo(chosen)
 
 
-@admin.command("list-tenants")
-def list_tenants() -> None:
-    """List tenants: name, first owner, when made."""
-    with _opened() as (_, database), database.reading() as session:
-        rows = [(name, owner, _day(made)) for name, owner, made in tenants.list_tenants(session)]
-    _print_table(("TENANT", "OWNER", "MADE"), rows)
-
-
 @admin.command("create-key")
 def create_key(
     tenant: TenantOption,
-    scopes: Annotated[str, typer.Option("--scopes", help="Comma-separated: ocr, read, chat, prompt, admin")],
+    scopes: Annotated[str, typer.Option("--scopes", help="Comma-separated: ocr, read, chat, prompt, members, admin")],
     name: Annotated[str, typer.Option("--name", help="What will use the key")] = "command line",
     expires_days: Annotated[int | None, typer.Option("--expires-days", min=1, max=36500)] = None,
 ) -> None:
@@ -130,6 +124,28 @@ def rotate_key(
             created = rotate(session, peppers, owner, old.id, overlap=overlap, actor=tenants.OPERATOR)
     _say(f"Key {created.view.id} ({created.view.name}) replaces {old.prefix}…; shown only now:")
     typer.echo(created.key)
+
+
+@admin.command("invite")
+def invite(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant to join, by name")] = None,
+    new_tenant: Annotated[bool, typer.Option("--new-tenant", help="To make a tenant of their own instead")] = False,
+    role: Annotated[Role, typer.Option("--role", help="The role in the tenant")] = Role.MEMBER,
+    days: Annotated[int, typer.Option("--days", help="How long it can be used")] = invites.DEFAULT_DAYS,
+) -> None:
+    """Make a link for one person to join a tenant, or to make one. The link alone is printed on stdout."""
+    with _opened() as (configured, database):
+        if (tenant is None) != new_tenant:
+            raise InvalidRequest(
+                "Say which of the two: an invite into a tenant, or to make one.",
+                remedy="Give either --tenant NAME or --new-tenant.",
+            )
+        terms = invites.InviteTerms(role=role, days=days)
+        with database.transaction() as session:
+            tenant_id = None if tenant is None else tenants.owner_of(session, tenant).tenant_id
+            made = invites.create(session, tenant_id, terms, actor=tenants.OPERATOR)
+        _say(f"Works once, until {_day(made.view.expires_at)}; shown only now:")
+        typer.echo(made.link(configured.server.address))
 
 
 @admin.command("reset-password")

@@ -17,12 +17,13 @@ Quad = tuple[float, float, float, float, float, float, float, float]
 
 
 class Scope(StrEnum):
-    """What an API key may do: submit work, read results, use the chat door, free prompts, operate."""
+    """What an API key may do: submit work, read results, use the chat door, free prompts, manage members, operate."""
 
     OCR = "ocr"
     READ = "read"
     CHAT = "chat"
     PROMPT = "prompt"
+    MEMBERS = "members"
     ADMIN = "admin"
 
 
@@ -130,7 +131,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A proven caller: a signed-in member or an API key. Every query on tenant data takes its tenant_id."""
+    """A proven caller: a signed-in member or an API key. Every query on tenant data takes its tenant_id.
+
+    `no_new_jobs` is the admin's reason why the tenant may submit nothing (may be empty), None where it may.
+    """
 
     tenant_id: str
     tenant_name: str
@@ -141,6 +145,7 @@ class Principal:
     scopes: frozenset[Scope]
     api_key_id: str | None = None
     address: str | None = None
+    no_new_jobs: str | None = None
 
     @property
     def label(self) -> str:

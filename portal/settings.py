@@ -106,6 +106,14 @@ class ServerSettings(_Group):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 
+    @property
+    def address(self) -> str:
+        """Where the portal is reached, without a slash at the end: its public URL, else where it listens."""
+        if self.public_url:
+            return self.public_url
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 - compared, not bound
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
 
 class StoreSettings(_Group):
     """Where rows and blobs lie."""
@@ -117,7 +125,7 @@ class StoreSettings(_Group):
 class AccountSettings(_Group):
     """Who may come in."""
 
-    registration: Literal["open", "closed"] = "open"
+    registration: Literal["open", "invite", "closed"] | None = None
     admin_email: str = "admin@localhost"
     admin_password: SecretStr | None = None
     secret: SecretStr | None = None

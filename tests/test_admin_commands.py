@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from models import ApiKey, AuditEntry, Tenant, TenantLimit
 from models.base import now
 from portal import schema, settings
-from portal.accounts import api_keys, sessions
+from portal.accounts import api_keys, joining, sessions
 from portal.accounts.peppers import Peppers
 from portal.admin_commands import admin
 from portal.db import Database
@@ -166,8 +166,9 @@ def test_old_password_ends_when_reset(portal_database: Database) -> None:
 def test_tenants_are_listed_with_their_owners(portal_database: Database) -> None:
     _create_alpha()
     lines = _run("list-tenants").stdout.splitlines()
-    assert lines[0].split() == ["TENANT", "OWNER", "MADE"]
+    assert lines[0].split()[:5] == ["TENANT", "OWNER", "MADE", "PLAN", "STATE"]
     assert lines[1].startswith("Alpha   alice@example.org")
+    assert lines[1].split()[4:] == ["standard", "active", "0/5000", "0/50000", "never"]
 
 
 def test_setting_is_named_when_it_is_unknown(portal_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,3 +233,54 @@ def test_plan_is_made_given_and_listed(portal_database: Database) -> None:
     listed = [line.split() for line in _run("list-plans").stdout.splitlines()]
     assert ["team", "1", "9", "50000"] in [line[:4] for line in listed]
     assert ["standard", "*", "0", "5000"] in [line[:4] for line in listed]
+
+
+def test_tenant_is_suspended_resumed_and_deleted_when_its_name_is_typed(portal_database: Database) -> None:
+    _create_alpha()
+    named = ("--tenant", "Alpha")
+    assert _run("suspend", *named, "--reason", "unpaid", "--new-jobs-only").exit_code == 0
+    assert "no_new_jobs" in _run("list-tenants").stdout
+    assert _run("suspend", *named, "--reason", " ").exit_code == 2
+    assert _run("resume", *named).exit_code == 0
+    asked = _run("delete-tenant", *named)
+    assert (asked.exit_code, "1 members" in asked.stderr) == (2, True)
+    assert _run("delete-tenant", *named, "--confirm", "Beta").exit_code == 2
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant.state)).one() == "active"
+    assert _run("delete-tenant", *named, "--confirm", "Alpha").exit_code == 0
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant)).all() == []
+    printed = _run("audit", "--actor", "operator", "--action", "tenant.").stdout
+    assert [line.split()[3] for line in printed.splitlines()[1:]] == [
+        *("tenant.deleted", "tenant.deletion_began", "tenant.resumed", "tenant.suspended", "tenant.created"),
+    ]
+
+
+def test_link_alone_is_printed_and_opens_when_somebody_is_invited(
+    portal_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTAL_PUBLIC_URL", "https://ocr.example.com")
+    _create_alpha()
+    for arguments, tenant_name, role in (
+        (["--tenant", "Alpha", "--role", "owner"], "Alpha", "owner"),
+        (["--tenant", "Alpha"], "Alpha", "member"),
+        (["--new-tenant"], None, "owner"),
+    ):
+        result = _run("invite", *arguments)
+        assert result.exit_code == 0, result.stderr
+        address, _, token = result.stdout.strip().partition("#")
+        assert address == "https://ocr.example.com/invite"
+        assert token not in result.stderr
+        offer = joining.offer_of(portal_database, token, address=None)
+        assert (offer.tenant_name, offer.role, offer.invited_by) == (tenant_name, role, "operator")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--tenant", "Alpha", "--new-tenant"], ["--tenant", "Nobody"], ["--new-tenant", "--days", "0"]],
+)
+def test_no_link_is_made_when_the_invite_is_not_clear(portal_database: Database, arguments: list[str]) -> None:
+    _create_alpha()
+    result = _run("invite", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr

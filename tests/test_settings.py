@@ -15,7 +15,7 @@ def test_defaults_run_a_laptop_when_nothing_is_set() -> None:
     loaded = settings.load()
     assert (loaded.server.host, loaded.server.port) == ("127.0.0.1", 7860)
     assert loaded.database_url == "sqlite:///data/portal.db"
-    assert (loaded.engine.embedded, loaded.accounts.registration) == ("on", "open")
+    assert (loaded.engine.embedded, loaded.accounts.registration) == ("on", None)
 
 
 @pytest.mark.parametrize(

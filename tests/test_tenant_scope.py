@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from portal.accounts import api_keys
+from portal.accounts import api_keys, invites, membership, sessions, suspension
+from portal.accounts.joining import Newcomer, join
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import rotate
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
-from portal.domain import Limit, Scope
+from portal.domain import Limit, Role, Scope, TenantState
 from portal.engine.fakes import FakeEngine, fails
 from portal.jobs import endings, history, queries
 from portal.jobs.bundle import write_bundle
@@ -69,6 +70,8 @@ LOOK_OVER_ALL = {
     "resolve",
     "_find_account",
     "find_by_email",
+    "_find_by_token",  # of an invite, which is what proves the tenant
+    "purge",  # of expired sessions
     "tenant_of",  # of the tests' own bench
 }
 # SQLAlchemy writes and reloads by its id a row that a scoped query found.
@@ -176,6 +179,30 @@ def test_every_statement_names_the_tenant_when_use_is_looked_at(scoped_bench: Be
 
     seen = _recorded(context.database, look)
     assert len(seen) > 20
+    assert _unscoped(seen) == []
+
+
+def test_every_statement_names_the_tenant_when_members_are_managed(scoped_bench: Bench) -> None:
+    database, alice = scoped_bench.context.database, scoped_bench.alice
+
+    def manage() -> None:
+        with database.transaction() as session:
+            made = invites.invite_member(session, alice, invites.InviteTerms())
+            spare = invites.invite_member(session, alice, invites.InviteTerms())
+            invites.list_open(session, alice.tenant_id)
+            invites.revoke_invite(session, alice, spare.view.id)
+        dora = join(database, made.token, Newcomer("dora@example.org", "seven green kettles"))
+        token = sessions.open_session(database, dora, user_agent=None, days=1)
+        sessions.resolve(database, token)
+        with database.transaction() as session:
+            membership.list_members(session, alice.tenant_id)
+            membership.change_role(session, alice, str(dora.member_id), Role.OWNER)
+            membership.change_role(session, alice, str(dora.member_id), Role.MEMBER)
+            membership.remove_member(session, alice, str(dora.member_id))
+            suspension.suspend(session, alice.tenant_id, state=TenantState.SUSPENDED, reason="Why.", actor="test")
+
+    seen = _recorded(database, manage)
+    assert len(seen) > 30
     assert _unscoped(seen) == []
 
 

@@ -21,9 +21,11 @@ from sqlalchemy.orm import Session
 from models import ApiKey, Member, Tenant
 from models.base import now
 from portal import audit
+from portal.accounts.members import no_new_jobs
 from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
 from portal.accounts.peppers import Peppers
 from portal.accounts.standing import refuse_ended, refuse_ended_key
+from portal.accounts.suspension import refuse_suspended
 from portal.db import Database
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
@@ -69,14 +71,17 @@ class CreatedKey:
 def authenticate(database: Database, peppers: Peppers, key: str, *, address: str | None) -> Principal:
     """The principal of a valid key, with the key's scopes; admin only if its member is too.
 
-    Raises Unauthenticated: api_key_invalid, and to who holds the real key api_key_revoked or api_key_expired.
+    Raises Unauthenticated: api_key_invalid, and to who holds the real key api_key_revoked (also when its member was
+    removed) or api_key_expired; and TenantSuspended.
     """
     match = _SHAPE.fullmatch(key)
     row = _find(database, match[1]) if match else None
     if row is None or not _is_proven(peppers, row[0], key):
         raise Unauthenticated("The API key is not valid.", code="api_key_invalid")
     stored, tenant, member = row
-    refuse_ended(revoked_at=stored.revoked_at, expires_at=stored.expires_at)
+    removed_at = member.removed_at if member else None
+    refuse_ended(revoked_at=stored.revoked_at or removed_at, expires_at=stored.expires_at)
+    refuse_suspended(tenant)
     address = stored_address(address)
     _record_use(database, stored, address)
     scopes = _parsed(stored.scopes)
@@ -90,6 +95,7 @@ def authenticate(database: Database, peppers: Peppers, key: str, *, address: str
         scopes=frozenset(scopes),
         api_key_id=stored.id,
         address=address,
+        no_new_jobs=no_new_jobs(tenant),
     )
 
 
@@ -169,6 +175,17 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
 def may_end(principal: Principal, member_id: str | None) -> bool:
     """Whether the principal may revoke or replace a key of that member: its own ones, and as an owner all."""
     return principal.role is Role.OWNER or member_id == principal.member_id
+
+
+def revoke_all(session: Session, tenant_id: str, member_id: str) -> int:
+    """Revokes every key of the member at once; says how many there were."""
+    revoked = session.scalars(
+        update(ApiKey)
+        .where(ApiKey.tenant_id == tenant_id, ApiKey.member_id == member_id, ApiKey.revoked_at.is_(None))
+        .values(revoked_at=now())
+        .returning(ApiKey.id)
+    )
+    return len(revoked.all())
 
 
 def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKey, str | None]:

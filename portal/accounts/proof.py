@@ -35,10 +35,11 @@ def find_account(session: Session, email: str) -> Account | None:
 
 
 def unchanged(session: Session, account: Account) -> Member | None:
-    """The member, locked, unless its password was changed or reset since it was verified."""
+    """The member, locked, unless it was removed or its password changed or reset since it was verified."""
     return session.scalars(
         select(Member)
         .where(Member.id == account.member_id, Member.password_hash == account.password_hash)
+        .where(Member.removed_at.is_(None))
         .with_for_update(key_share=True)
     ).one_or_none()
 
@@ -76,4 +77,5 @@ def record_failure(session: Session, account: Account | None, address: str | Non
         tenant_id=member.tenant_id if member else None,
         target=member.id if member else None,
         address=stored_address(address),
+        outcome=audit.REFUSED,
     )

@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models import ApiKey
+from models import ApiKey, Member
 from models.base import now
 from portal.domain import Principal
 from portal.errors import Unauthenticated
@@ -30,10 +30,11 @@ def refuse_ended(*, revoked_at: datetime | None, expires_at: datetime | None) ->
 def refuse_ended_key(session: Session, principal: Principal) -> None:
     """Looks again at the principal's key, and holds its row so that it does not end before this transaction does.
 
-    Nothing to see for a member in a browser. Raises Unauthenticated as `refuse_ended` does. Call it before other rows
-    are locked.
+    For a member in a browser it is the member that must not have been removed. Raises Unauthenticated as `refuse_ended`
+    does. Call it before other rows are locked.
     """
     if principal.api_key_id is None:
+        _refuse_removed(session, principal)
         return
     row = session.execute(
         select(ApiKey.revoked_at, ApiKey.expires_at)
@@ -42,3 +43,13 @@ def refuse_ended_key(session: Session, principal: Principal) -> None:
     ).one_or_none()
     if row is not None:
         refuse_ended(revoked_at=row.revoked_at, expires_at=row.expires_at)
+
+
+def _refuse_removed(session: Session, principal: Principal) -> None:
+    removed_at = session.scalar(
+        select(Member.removed_at)
+        .where(Member.tenant_id == principal.tenant_id, Member.id == principal.member_id)
+        .with_for_update(read=True)
+    )
+    if removed_at is not None:
+        raise Unauthenticated("This account was removed.", remedy="Ask the owner of the tenant.")

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from models import Member, SignInSession, Tenant
 from portal import audit
 from portal.accounts.naming import ADMIN_TENANT, stored_address
+from portal.audit import REFUSED, Outcome
 from portal.domain import TenantState
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 
@@ -44,6 +45,7 @@ def refusal_of(session: Session, member: Member, address: str | None) -> TenantS
             tenant_id=member.tenant_id,
             target=member.id,
             address=stored_address(address),
+            outcome=REFUSED,
             code=refusal.code,
         )
         return refusal
@@ -103,10 +105,7 @@ def _change(
         tenant_id=tenant.id,
         target=tenant.id,
         address=stored_address(address),
-        state=state.value,
-        reason=reason,
-        previous_state=was,
-        previous_reason=was_reason,
+        outcome=Outcome(before={"state": was, "reason": was_reason}, after={"state": state.value, "reason": reason}),
     )
 
 

@@ -27,6 +27,7 @@ MAX_ADDRESS_FAILURES = 20  # an address may be an office: one member's typing mu
 FAILURE_WINDOW = timedelta(minutes=15)
 MAX_SIGN_UPS = 60
 SIGN_UP_WINDOW = timedelta(hours=1)
+MAX_INVITE_FAILURES = 20
 
 
 def begin_sign_in(session: Session, email: str, address: str | None, *, browser: str | None = None) -> None:
@@ -81,6 +82,19 @@ def begin_sign_up(session: Session, address: str | None) -> None:
     purge(session)
 
 
+def begin_invite(session: Session, address: str | None) -> None:
+    """Raises TooManyAttempts after 20 links of the address that opened nothing, within 15 minutes."""
+    if address:
+        _refuse_when_used_up(session, _invite_subject(address), MAX_INVITE_FAILURES)
+
+
+def record_invite_failure(session: Session, address: str | None) -> None:
+    """Counts a link that opened nothing for the address."""
+    if address:
+        _upsert(session, _invite_subject(address), FAILURE_WINDOW)
+    purge(session)
+
+
 def purge(session: Session) -> None:
     """Deletes the rows whose window ended. Rows another transaction works on are left to the next purge."""
     ended = select(SignInFailures.subject).where(SignInFailures.window_ends_at <= now())
@@ -116,13 +130,13 @@ def _upsert(session: Session, subject: str, window: timedelta) -> tuple[int, dat
     return row.failures, row.window_ends_at
 
 
-def _refuse_when_used_up(session: Session, subject: str) -> None:
+def _refuse_when_used_up(session: Session, subject: str, limit: int = MAX_ADDRESS_FAILURES) -> None:
     row = session.execute(
         select(SignInFailures.failures, SignInFailures.window_ends_at).where(
             SignInFailures.subject == subject, SignInFailures.window_ends_at > now()
         )
     ).one_or_none()
-    if row is not None and row.failures >= MAX_ADDRESS_FAILURES:
+    if row is not None and row.failures >= limit:
         raise _too_many(row.window_ends_at)
 
 
@@ -147,6 +161,10 @@ def _account_subject(email: str) -> str:
 
 def _address_subject(address: str) -> str:
     return _subject("address", address_network(address))
+
+
+def _invite_subject(address: str) -> str:
+    return _subject("invite address", address_network(address))
 
 
 def _subject(kind: str, value: str) -> str:

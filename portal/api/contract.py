@@ -46,10 +46,18 @@ REFUSALS: Mapping[str, Refusal] = {
     "scope_not_allowed": Refusal(403, "A key cannot give a scope that it does not have."),
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
     "api_key_of_other_member": Refusal(403, "The key is another member's; its member or an owner may revoke it."),
+    "tenant_suspended": Refusal(403, "The admin suspended your tenant, or stopped new work; the detail says why."),
+    "members_not_allowed": Refusal(403, "Only an owner manages members and invites."),
     "keys_not_allowed": Refusal(403, "Only an owner's key with scope ocr or admin manages keys."),
-    "tenant_suspended": Refusal(403, "Your tenant may submit nothing at present; the detail has the admin's reason."),
+    "admin_only": Refusal(403, "Only a key of the portal's admin, with scope admin, may do this."),
     "not_found": Refusal(404, "It does not exist, or is another tenant's."),
     "api_key_unknown": Refusal(404, "There is no such key in your tenant."),
+    "tenant_unknown": Refusal(404, "There is no such tenant."),
+    "plan_unknown": Refusal(404, "There is no such plan."),
+    "change_unknown": Refusal(404, "The tenant has no such change of limits."),
+    "quota_request_unknown": Refusal(404, "There is no such request for more."),
+    "member_unknown": Refusal(404, "There is no such member in your tenant."),
+    "invite_unknown": Refusal(404, "Your tenant has no such open invite."),
     "method_not_allowed": Refusal(405, "The route does not take this method; Allow says which it takes."),
     "conflict": Refusal(409, "The job's state does not allow it."),
     "job_not_finished": Refusal(
@@ -60,7 +68,19 @@ REFUSALS: Mapping[str, Refusal] = {
     "nothing_to_retry": Refusal(409, "No page of the job has failed."),
     "api_key_ended": Refusal(409, "The key was revoked or has expired, so it cannot be rotated."),
     "api_key_replaced": Refusal(409, "The key is being replaced already."),
+    "last_owner": Refusal(409, "A tenant keeps at least one owner."),
+    "portal_admin": Refusal(409, "The portal's admin cannot be removed."),
+    "too_many_invites": Refusal(409, "The tenant has as many open invites as it may; revoke some."),
     "job_cancelled": Refusal(409, "The job was cancelled while the request waited."),
+    "limits_changed": Refusal(409, "Somebody changed the tenant's limits since they were looked at."),
+    "undo_too_late": Refusal(409, "A change of limits is undone within ten minutes only."),
+    "change_undone": Refusal(409, "The change of limits was undone already."),
+    "plan_name_taken": Refusal(409, "A plan with this name exists."),
+    "quota_request_decided": Refusal(409, "The request for more was granted or declined already."),
+    "admin_tenant": Refusal(409, "The admin's own tenant can be neither suspended nor deleted."),
+    "registration_fixed": Refusal(409, "PORTAL_REGISTRATION fixes who may sign up."),
+    "tenant_name_taken": Refusal(409, "A tenant with this name exists."),
+    "email_taken": Refusal(409, "The e-mail has an account."),
     "file_too_large": Refusal(413, "A file, or the whole body, is larger than /v1/me allows."),
     "file_type_unknown": Refusal(415, "The file is of no kind that can be read."),
     "invalid_request": Refusal(422, "A parameter is missing, malformed or out of range; the detail names it."),
@@ -79,8 +99,21 @@ REFUSALS: Mapping[str, Refusal] = {
     "url_refused": Refusal(422, "A remote URL: the portal fetches none."),
     "no_page_read": Refusal(422, "Every page failed; the remedy is the first page's."),
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
+    "invite_days": Refusal(422, "An invite lasts a number of days in the allowed range."),
+    "invite_note": Refusal(422, "The note is too long or has characters that cannot be shown."),
     "scope_missing": Refusal(422, "A key needs at least one scope."),
     "expiry_invalid": Refusal(422, "The expiry has no time zone or is past."),
+    "limit_invalid": Refusal(422, "The limit cannot have this value; the remedy says which it can."),
+    "limit_until_invalid": Refusal(422, "The end of a change is past, has no time zone, or ends no limit."),
+    "time_zone_unknown": Refusal(422, "There is no such time zone."),
+    "reason_too_long": Refusal(422, "The reason is too long."),
+    "reason_invalid": Refusal(422, "A reason is missing, too long, or no text."),
+    "answer_invalid": Refusal(422, "An answer is missing or too long."),
+    "plan_name_invalid": Refusal(422, "A plan cannot have this name."),
+    "name_not_typed": Refusal(422, "The typed name is not the tenant's."),
+    "tenant_name_invalid": Refusal(422, "A tenant cannot have this name."),
+    "tenant_name_reserved": Refusal(422, "The tenant name is reserved."),
+    "email_invalid": Refusal(422, "This is no e-mail address."),
     "rate_limited": Refusal(429, "Your tenant made as many requests this minute as it may; see Retry-After."),
     "quota_exhausted": Refusal(
         429, "Your tenant's pages of the day or month do not suffice; `limit`, `allowed` and `used` say which."
@@ -150,7 +183,8 @@ JOB_FORM: dict[str, Any] = {
 
 def authenticated(*codes: str) -> Responses:
     """The errors of a route for any key, and `codes`."""
-    return problems("unauthenticated", "api_key_invalid", "api_key_revoked", "api_key_expired", *codes)
+    any_key = ("unauthenticated", "api_key_invalid", "api_key_revoked", "api_key_expired", "tenant_suspended")
+    return problems(*any_key, *codes)
 
 
 def reading(*codes: str) -> Responses:
@@ -161,6 +195,16 @@ def reading(*codes: str) -> Responses:
 def writing(*codes: str) -> Responses:
     """The errors of a route that needs the scope `ocr`."""
     return _scoped(Scope.OCR, *codes)
+
+
+def administering(*codes: str) -> Responses:
+    """The errors of a route of the portal's admin."""
+    return _scoped(Scope.ADMIN, "admin_only", *dict.fromkeys(("invalid_request", *codes)))
+
+
+def managing_members(*codes: str) -> Responses:
+    """The errors of a route that needs an owner's key with the scope `members`."""
+    return _scoped(Scope.MEMBERS, "members_not_allowed", *codes)
 
 
 def job_submission() -> Responses:

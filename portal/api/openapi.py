@@ -32,6 +32,8 @@ TAGS = (
     ("Models", "The engines that read pages, and what each can do."),
     ("Usage", "What was used and what is left; what files would cost before they are read."),
     ("Account", "Who a key is, and the keys of its tenant."),
+    ("Members", "Who is in the tenant, and invites; changes need an owner's key with the scope `members`."),
+    ("Admin", "For the portal's admin, with a key of scope `admin`: tenants, quotas, plans, the audit log."),
     ("Probes", "For load balancers and Kubernetes; no key is needed."),
 )
 _FASTAPI_DEFAULT = "Successful Response"
@@ -40,11 +42,7 @@ _REF = "#/components/schemas/{model}"
 
 def base_url(settings: Settings) -> str:
     """Where the API is reached, without a slash at the end: PORTAL_PUBLIC_URL, else the listening address."""
-    server = settings.server
-    if server.public_url:
-        return server.public_url
-    host = "127.0.0.1" if server.host in ("0.0.0.0", "::") else server.host  # noqa: S104 - compared, not bound
-    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
+    return settings.server.address
 
 
 def openapi_document(routes: Sequence[BaseRoute], base_url: str) -> dict[str, Any]:

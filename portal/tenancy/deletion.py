@@ -18,9 +18,10 @@ from models.base import Base, now
 from portal import audit
 from portal.accounts.naming import ADMIN_TENANT
 from portal.audit import Actor, Outcome
+from portal.db import Database
+from portal.documents.storage import Storage
 from portal.domain import JobState, PageState, TenantState
 from portal.errors import Conflict, InvalidRequest, NotFound
-from portal.jobs.context import JobContext
 from portal.tenancy.inventory import Inventory, inventory_of
 from portal.usage.ledger import return_rest
 
@@ -28,18 +29,18 @@ _KEPT = frozenset({"ledger_entries", "audit_entries", "deletion_records"})
 _BEING_DELETED = "This tenant is being deleted."
 
 
-def delete_tenant(context: JobContext, actor: Actor, tenant_id: str, *, typed_name: str) -> Inventory:
+def delete_tenant(database: Database, storage: Storage, actor: Actor, tenant_id: str, *, typed_name: str) -> Inventory:
     """Deletes the tenant and says what went.
 
     Raises NotFound (tenant_unknown), Conflict (admin_tenant), InvalidRequest (name_not_typed) when `typed_name` is
     not its name, and Unavailable when files cannot be removed: the tenant is shut by then; ask again.
     """
-    with context.database.transaction() as session:
+    with database.transaction() as session:
         gone = _shut(session, actor, tenant_id, typed_name)
-    context.storage.delete_tenant(tenant_id)
-    with context.database.transaction() as session:
+    storage.delete_tenant(tenant_id)
+    with database.transaction() as session:
         _delete_rows(session, actor, tenant_id, gone)
-    context.storage.delete_tenant(tenant_id)  # what a page being read wrote meanwhile
+    storage.delete_tenant(tenant_id)  # what a page being read wrote meanwhile
     return gone
 
 

@@ -6,6 +6,7 @@ import gradio as gr
 
 from portal.services import Services
 from portal.ui import shell
+from portal.ui.admin import AdminPage
 from portal.ui.history import HistoryPage
 from portal.ui.keys import KeysPage
 from portal.ui.quota_line import QuotaLine
@@ -48,6 +49,9 @@ def build(services: Services) -> gr.Blocks:
         shell.lay_header(demo, "/keys")
         QuotaLine(services).lay(demo)
         KeysPage(services).lay(demo)
+    with demo.route("Admin", "/admin"):
+        shell.lay_header(demo, "/admin")
+        AdminPage(services).lay(demo)
     demo.queue(api_open=False, max_size=_MAX_WAITING_EVENTS, default_concurrency_limit=_EVENTS_AT_ONCE)
     return demo
 

@@ -67,7 +67,7 @@ class KeysPage:
             )
             self._scopes = gr.CheckboxGroup(
                 choices=[(label, scope.value) for scope, label in words.SCOPES.items()],
-                value=[scope.value for scope in words.SCOPES],
+                value=[Scope.OCR.value, Scope.READ.value],
                 label="May",
                 elem_id="key-scopes",
             )

@@ -30,6 +30,7 @@ _HEAD = """
 <link rel="stylesheet" href="/static/history.css">
 <link rel="stylesheet" href="/static/usage.css">
 <link rel="stylesheet" href="/static/viewer.css">
+<link rel="stylesheet" href="/static/admin.css">
 <link rel="stylesheet" href="/static/print.css" media="print">
 """
 

@@ -38,6 +38,7 @@ PAGE_STATES = {
 SCOPES = {
     Scope.OCR: "Submit scans",
     Scope.READ: "Read results",
+    Scope.MEMBERS: "Manage members and invites (owners)",
 }
 LIMITS = {
     Limit.PAGES_PER_DAY: "Pages a day",
@@ -61,6 +62,7 @@ WHAT_STILL_WORKS = "What is there can still be read, exported and deleted. Ask t
 COUNTING = "Counting pages…"
 BLANK = "No text found on this page; not charged."
 SAMPLE = "A sample: it costs nothing."
+NO_NEW_JOBS = "What is there can still be read, exported and deleted; running work goes on. Ask the portal’s admin."
 RECONNECTING = "Reconnecting… The portal cannot be reached. Accepted work goes on; this page goes on by itself."
 
 # What static/input.js says; `{name}`, `{limit}`, `{count}` and `{reason}` stand for what it knows.

@@ -22,6 +22,7 @@ from models.base import now
 from portal.documents.storage import storage_errors
 from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError, Unavailable
+from portal.http.audit_csv import audit_csv, filters_of
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
 from portal.http.given import PortalServices, giving
 from portal.http.ids import JobId, possible_id
@@ -70,6 +71,7 @@ def router(services: Services) -> APIRouter:
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
     routes.add_api_route("/usage.csv", _usage, methods=["GET"])
+    routes.add_api_route("/admin/audit.csv", _audit_csv, methods=["GET"])
     # Before the plain .jpg, whose position would take "1.small" for a number.
     routes.add_api_route("/jobs/{job_id}/pages/{position}.small.jpg", _page_thumbnail, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
@@ -124,6 +126,14 @@ def _usage(
         today = standing_of(session, tenant_id).period.day
     first, last = last_days(today, days)
     return usage_csv(services.database, tenant_id, first_day=first, last_day=last)
+
+
+def _audit_csv(browser: MemberBrowser, services: PortalServices, request: Request) -> Response:
+    """The audit log for an admin's browser; the filters are those of the Admin page."""
+    principal = browser.signed_in.principal
+    if not principal.is_admin:
+        raise NotFound("There is no such file.")
+    return audit_csv(services.database, principal, filters_of(request.query_params))
 
 
 def _page_image(

@@ -61,15 +61,17 @@ class Resolve(Protocol):
 class GuardRules:
     """What the guard holds one Gradio app to.
 
-    `pages` are the names of its pages ('history'), `upload_dir` Gradio's upload folder, `public_origin` the
-    'https://host' that people see, None to take each request's own; `page_head` is HTML for the head of each page,
-    `functions` the indices of its events (None: any), for Gradio answers an unknown one with a fault; `titles` a title
-    for each path that has one of its own, for Gradio gives all pages one, and by a script. Bindings end after
-    `idle_seconds` without use; a stream asks every `recheck_seconds` whether its member is still signed in.
+    `pages` are the names of its pages ('history'), `admin_pages` those of them that are served to the portal's admins
+    alone and are unknown to others, `upload_dir` Gradio's upload folder, `public_origin` the 'https://host' that people
+    see, None to take each request's own; `page_head` is HTML for the head of each page, `functions` the indices of its
+    events (None: any), for Gradio answers an unknown one with a fault; `titles` a title for each path that has one of
+    its own, for Gradio gives all pages one, and by a script. Bindings end after `idle_seconds` without use; a stream
+    asks every `recheck_seconds` whether its member is still signed in.
     """
 
     pages: tuple[str, ...]
     upload_dir: Path
+    admin_pages: tuple[str, ...] = ()
     public_origin: str | None = None
     page_head: str = ""
     functions: frozenset[int] | None = None
@@ -194,6 +196,8 @@ class GradioGuard:
     async def _page(self, visit: Visit) -> None:
         # Gradio would take either from a stranger's address: another's saved page, or a page by name (a KeyError).
         if visit.query("deep_link") is not None or visit.query("page") is not None:
+            raise NotFound("There is no such page.", remedy="Go to the start page.")
+        if visit.is_page_of(self._rules.admin_pages) and not visit.principal.is_admin:
             raise NotFound("There is no such page.", remedy="Go to the start page.")
         held = HeldAnswer()
         await self._app(visit.scope, visit.receive, held.send)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from portal.accounts import sessions
+from portal.accounts.suspension import TenantSuspended
 from portal.errors import PortalError, TooManyAttempts, Unauthenticated
 from portal.http.given import PortalServices
 from portal.services import Services
@@ -23,6 +24,7 @@ from portal.web.forms import (
     local_path,
     typed,
 )
+from portal.web.sign_up import sign_up_mode
 
 routes = APIRouter()
 
@@ -57,7 +59,7 @@ def sign_in(request: Request, services: PortalServices, browser: CurrentBrowser,
             days=services.settings.accounts.session_days,
             known_as=known_as(request, services, fields.get("email", "")),
         )
-    except (Unauthenticated, TooManyAttempts, FormExpired) as error:
+    except (Unauthenticated, TooManyAttempts, FormExpired, TenantSuspended) as error:
         values = typed(fields, ["email"]) | {"next": target}
         return _page(request, services, FormState(values, _on_form(error)))
     response = RedirectResponse(target, status_code=303)
@@ -80,9 +82,8 @@ def sign_out(request: Request, services: PortalServices, browser: CurrentBrowser
 
 
 def _page(request: Request, services: Services, form: FormState, *, is_signed_out: bool = False) -> Response:
-    is_open = services.settings.accounts.registration == "open"
     return anonymous_page(
-        request, services, "login.html", form, is_registration_open=is_open, is_signed_out=is_signed_out
+        request, services, "login.html", form, registration=sign_up_mode(services), is_signed_out=is_signed_out
     )
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import func, select
 
 from models import Member, Tenant
 from portal.accounts import sessions, tenants, throttle
+from portal.accounts.registration import RegistrationMode
 from portal.db import Database
 from portal.domain import Principal, Role, Scope
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound, PortalError, SettingsError, TooManyAttempts
@@ -127,12 +128,18 @@ def test_name_or_email_is_refused_when_taken(database: Database) -> None:
     assert _counts(database) == (1, 1)
 
 
-def test_sign_up_is_refused_when_registration_is_closed(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [(RegistrationMode.CLOSED, "registration_closed"), (RegistrationMode.INVITE, "invite_needed")],
+)
+def test_sign_up_is_refused_when_registration_is_not_open(
+    database: Database, mode: RegistrationMode, code: str
+) -> None:
     with pytest.raises(Forbidden) as refusal:
         tenants.register(
-            database, "closed", tenant_name="Alpha", email="alice@example.org", password=PASSWORD, address=None
+            database, mode, tenant_name="Alpha", email="alice@example.org", password=PASSWORD, address=None
         )
-    assert refusal.value.code == "registration_closed"
+    assert refusal.value.code == code
     assert _counts(database) == (0, 0)
 
 

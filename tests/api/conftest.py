@@ -50,6 +50,7 @@ from portal.settings import (
     Settings,
     StoreSettings,
 )
+from portal.web.headers import SecurityHeaders
 from tests.ledger import page_ends
 
 READ_AND_WRITE = (Scope.OCR, Scope.READ)
@@ -106,7 +107,7 @@ def _services(data_dir: Path, port: int, engine: FakeEngine) -> Services:
     return Services(settings, database, Peppers.from_secrets(["s" * 40]), jobs)
 
 
-def _app(services: Services) -> FastAPI:
+def _app(services: Services) -> SecurityHeaders:
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         dispatching = asyncio.create_task(Dispatcher(services.jobs).run())
@@ -119,7 +120,7 @@ def _app(services: Services) -> FastAPI:
     app.include_router(portal.api.router(services))
     portal.api.install(app)
     app.mount("/", Starlette(routes=[Route("/{rest:path}", _page)]))
-    return app
+    return SecurityHeaders(app)
 
 
 async def _page(request: Request) -> HTMLResponse:
@@ -204,6 +205,16 @@ def member_of(live: Portal, owner: Persona) -> Principal:
         session.add(member)
         session.flush()
         return member_principal(member, tenant)
+
+
+def admin_of(live: Portal) -> Principal:
+    """A new admin of the portal, in a tenant of its own."""
+    owner = _owner(live)
+    with live.services.database.transaction() as session:
+        member = session.get_one(Member, owner.member_id)
+        member.is_admin = True
+        session.flush()
+        return member_principal(member, session.get_one(Tenant, owner.tenant_id))
 
 
 def _owner(live: Portal) -> Principal:

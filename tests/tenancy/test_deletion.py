@@ -72,7 +72,7 @@ def test_everything_is_gone_but_ledger_audit_and_record_when_a_tenant_is_deleted
     waiting = bench.submit(pages=3)
     others = _rows(database, bench.charlie.tenant_id), len(_files(bench, bench.charlie.tenant_id))
     assert set(_rows(database, acme)) >= {"jobs", "pages", "documents", "reservations", "tenant_limits", "members"}
-    gone = delete_tenant(bench.context, admin, acme, typed_name=" acme ")
+    gone = delete_tenant(bench.context.database, bench.context.storage, admin, acme, typed_name=" acme ")
     assert (gone.members, gone.api_keys, gone.jobs, gone.pages, gone.unfinished_pages) == (2, 1, 2, 5, 3)
     assert set(_rows(database, acme)) == KEPT
     assert _files(bench, acme) == []
@@ -88,7 +88,7 @@ def test_everything_is_gone_but_ledger_audit_and_record_when_a_tenant_is_deleted
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.deleted")).one()
         assert (entry.actor, entry.address, (entry.before or {})["name"]) == (admin.email, "192.0.2.7", "acme")
     with pytest.raises(NotFound):
-        delete_tenant(bench.context, admin, acme, typed_name="acme")
+        delete_tenant(bench.context.database, bench.context.storage, admin, acme, typed_name="acme")
 
 
 def test_a_claim_stores_nothing_when_its_tenant_is_deleted_meanwhile(bench: Bench, admin: Principal) -> None:
@@ -96,7 +96,7 @@ def test_a_claim_stores_nothing_when_its_tenant_is_deleted_meanwhile(bench: Benc
     job = bench.submit(pages=2)
     with database.transaction() as session:
         held = claims.claim(session, "w", acme, job.id)
-    delete_tenant(bench.context, admin, bench.alice.tenant_id, typed_name="acme")
+    delete_tenant(bench.context.database, bench.context.storage, admin, bench.alice.tenant_id, typed_name="acme")
     assert held is not None
     with database.transaction() as session:
         claims.store(session, held, Ending(PageState.SUCCEEDED, "read", 1, result={"markdown": "secret"}))
@@ -117,19 +117,19 @@ def test_second_run_finishes_when_the_first_died_between_its_steps(
     with monkeypatch.context() as patch:
         patch.setattr(type(bench.context.storage), "delete_tenant", lambda _self, tenant: die(tenant))
         with pytest.raises(OSError, match="power cut"):
-            delete_tenant(bench.context, admin, acme, typed_name="acme")
+            delete_tenant(bench.context.database, bench.context.storage, admin, acme, typed_name="acme")
     with pytest.raises(Exception, match="may not submit"):
         bench.submit()
-    gone = delete_tenant(bench.context, admin, acme, typed_name="acme")
+    gone = delete_tenant(bench.context.database, bench.context.storage, admin, acme, typed_name="acme")
     assert (gone.members, gone.pages) == (2, 2)
     assert (set(_rows(bench.context.database, acme)), _files(bench, acme)) == (KEPT, [])
 
 
 def test_nothing_is_deleted_when_the_name_is_not_typed_or_it_is_the_admins(bench: Bench, admin: Principal) -> None:
     with pytest.raises(InvalidRequest, match="typed name"):
-        delete_tenant(bench.context, admin, bench.alice.tenant_id, typed_name="Acme")
+        delete_tenant(bench.context.database, bench.context.storage, admin, bench.alice.tenant_id, typed_name="Acme")
     with pytest.raises(Conflict, match="admin's own"):
-        delete_tenant(bench.context, admin, admin.tenant_id, typed_name="admin")
+        delete_tenant(bench.context.database, bench.context.storage, admin, admin.tenant_id, typed_name="admin")
     with bench.context.database.reading() as session:
         assert session.scalar(select(func.count()).select_from(Tenant)) == 4
         assert set(session.scalars(select(Tenant.state))) == {"active"}
