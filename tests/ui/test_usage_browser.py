@@ -50,7 +50,7 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
     page = alice.open("/")
     price = page.locator("#cost .price")
     page.set_input_files(CHOOSE_FILES, _file(f"{ATTACK}.tiff", long_scan(3, "Sheet 1")))
-    expect(price).to_contain_text("2 pages left today, this file has 3.")
+    expect(price).to_contain_text("2 pages left today, this file has 3.", timeout=READ_MS)
     expect(price).to_contain_text("Resets 00:00 (UTC).")
     _assert_sound(page)
     with stored.reading() as session:
@@ -59,9 +59,9 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
     expect(page.locator("#page-range :is(input, textarea)")).to_be_focused()
     page.get_by_role("button", name="Read only the first 2").click()
     expect(page.locator("#page-range :is(input, textarea)")).to_have_value("1-2")
-    expect(price).to_contain_text("2 pages · 2 of 2 left today")
+    expect(price).to_contain_text("2 pages · 2 of 2 left today", timeout=READ_MS)
     page.click("#run")
-    page.wait_for_url("**/?job=*")
+    page.wait_for_url("**/?job=*", timeout=READ_MS)
     expect(page.locator(".receipt summary")).to_have_text("Receipt: 2 reserved, 2 charged pages", timeout=READ_MS)
     page.locator(".receipt summary").click()
     expect(page.locator(".receipt li")).to_have_text(["2 set aside when the job was submitted", "2 read"])
@@ -69,9 +69,9 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
     alice.open("/")
     expect(page.locator(".quota-line")).to_contain_text("All of today's pages are used: 2 of 2.")
     page.set_input_files(CHOOSE_FILES, [_file("a.tiff", page_image("a")), _file("b.tiff", page_image("b"))])
-    expect(price).to_contain_text("0 pages left today, these files have 2.")
+    expect(price).to_contain_text("0 pages left today, these files have 2.", timeout=READ_MS)
     page.click("#run")
-    expect(page.locator("#notice")).to_contain_text("0 of 2 pages are left today, and this needs 2.")
+    expect(page.locator("#notice")).to_contain_text("0 of 2 pages are left today, and this needs 2.", timeout=READ_MS)
     price.get_by_role("link", name="Ask for more").click()
     page.wait_for_url("**/usage?ask=pages_per_day#ask")
     assert not alice.alerts
@@ -145,7 +145,9 @@ def test_page_says_why_new_work_is_stopped(sign_up: SignUp, stored: Database) ->
     page = alice.open("/")
     expect(page.locator(".quota-line")).to_contain_text(f"The admin's reason: The invoice is open {ATTACK}.")
     page.set_input_files(CHOOSE_FILES, _file("a.tiff", page_image("a")))
-    expect(page.locator("#cost .price")).to_contain_text("This tenant may not submit new work at present.")
+    expect(page.locator("#cost .price")).to_contain_text(
+        "This tenant may not submit new work at present.", timeout=READ_MS
+    )
     page.click("#run")
     expect(page.locator("#notice")).to_contain_text("This tenant may not submit new work at present.")
     assert not alice.alerts
