@@ -1,8 +1,9 @@
 """A portal under mixed work is ended by kill -9, again and again; then its books are proven.
 
-Run by `python -m bench kills`; `--rounds` changes the size. In each round a real portal starts on what the last one
-left, takes files, re-runs, cancellations, retries and deletions, and is killed in the midst of it. At the end it works
-off what is left: no reservation is pending, posted pages are no more than reserved ones, and the ledger agrees.
+Run by `python -m bench kills`; `--rounds` changes the size. In each round a real portal (bench/chance_portal.py: its
+engine costs nothing) starts on what the last one left, takes files, re-runs, cancellations, retries and deletions, and
+is killed in the midst of it. At the end it works off what is left: no reservation is pending, posted pages are no more
+than reserved ones, and the ledger agrees.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from portal.jobs.stray_reservations import strays, sweep_reservations
 from portal.usage import books
 from tests.running_portal import RunningPortal, start_portal, stop_portal
 
+_PROGRAM = ("-m", "bench.chance_portal")
 _CLIENTS = 6
-_LONGEST_SECONDS = 4.0
+_MOST_REQUESTS = 30
+_LONGEST_SECONDS = 10.0
 _DRAIN_SECONDS = 600
 
 
@@ -67,12 +70,12 @@ def run(data_dir: Path, rounds: int, *, is_told: bool = False) -> Outcome:
     """Kills a portal over `data_dir` so many times, lets a last one finish, and looks at what is there."""
     chance, key = random.Random(4), ""
     for number in range(1, rounds + 1):
-        portal = start_portal(data_dir, PORTAL_EMBEDDED_WORKERS="1")
+        portal = start_portal(data_dir, program=_PROGRAM)
         key = key or _key(portal)
         requests = _work_until_killed(portal, key, chance)
         if is_told:
             print(f"round {number:>3}: {requests} requests, then kill -9", flush=True)
-    portal = start_portal(data_dir, PORTAL_EMBEDDED_WORKERS="1")
+    portal = start_portal(data_dir, program=_PROGRAM)
     try:
         _drain(data_dir)
     finally:
@@ -97,7 +100,9 @@ def _work_until_killed(portal: RunningPortal, key: str, chance: random.Random) -
     with ThreadPoolExecutor(_CLIENTS) as threads:
         for client in range(_CLIENTS):
             threads.submit(work, client)
-        time.sleep(chance.uniform(0.3, _LONGEST_SECONDS))
+        wanted, deadline = chance.randint(2, _MOST_REQUESTS), time.monotonic() + _LONGEST_SECONDS
+        while sum(done) < wanted and time.monotonic() < deadline:
+            time.sleep(chance.uniform(0.01, 0.1))
         portal.kill()
         stop.set()
     return sum(done)
