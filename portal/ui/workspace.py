@@ -102,7 +102,7 @@ class WorkspacePage:
         )
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
         self._fresh = gr.Checkbox(
-            label="Read again what was read before (identical pages are free otherwise)", elem_id="read-again"
+            label="Read identical pages again, and charge them", elem_id="read-again"
         )
         shell.fragment("cost")  # what the run will cost and what is left of the quota, once there are quotas
         self._run = gr.Button("Read the files", variant="primary", elem_id="run")
