@@ -1,11 +1,11 @@
-"""`python -m bench [accuracy|throughput|start|history|usage|viewer]`: all tables, or one."""
+"""`python -m bench [accuracy|throughput|start|history|usage|viewer|admission|kills]`: all tables, or one."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-TABLES = ("accuracy", "throughput", "start", "history", "usage", "viewer")
+TABLES = ("accuracy", "throughput", "start", "history", "usage", "viewer", "admission", "kills")
 
 
 def main(arguments: list[str]) -> int:

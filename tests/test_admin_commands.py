@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
-from models import ApiKey, AuditEntry, Tenant, TenantLimit
+from models import ApiKey, AuditEntry, Tenant, TenantLimit, TenantUsage
 from models.base import now
 from portal import schema, settings
 from portal.accounts import api_keys, joining, sessions
@@ -284,3 +284,26 @@ def test_no_link_is_made_when_the_invite_is_not_clear(portal_database: Database,
     result = _run("invite", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr
+
+
+def test_new_tenants_days_begin_in_the_portals_zone(portal_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_TIME_ZONE", "Asia/Tokyo")
+    _create_alpha()
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant.time_zone)).all() == ["Asia/Tokyo"]
+
+
+def test_ledger_check_says_what_differs_and_sets_it_right_only_when_asked(portal_database: Database) -> None:
+    _create_alpha()
+    agreeing = _run("check-ledger")
+    assert (agreeing.exit_code, "agree" in agreeing.stdout) == (0, True)
+    with portal_database.transaction() as session:
+        session.add(TenantUsage(tenant_id=session.scalars(select(Tenant.id)).one(), pending_pages=5))
+    for _ in range(2):
+        differing = _run("check-ledger")
+        assert differing.exit_code == 1
+        assert "pending_pages is 5, the reservations say 0" in differing.stderr
+    assert _run("check-ledger", "--repair").exit_code == 0
+    assert _run("check-ledger").exit_code == 0
+    with portal_database.reading() as session:
+        assert session.scalars(select(AuditEntry.action).where(AuditEntry.action == "ledger.repaired")).all() != []

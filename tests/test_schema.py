@@ -21,6 +21,9 @@ from portal import schema
 from portal.db import Database
 from portal.errors import Unavailable
 from portal.jobs.search import folded, matches
+from portal.jobs.stray_reservations import strays
+from portal.usage import books
+from portal.usage.receipts import receipts
 from tests.running_portal import ROOT
 
 
@@ -283,3 +286,81 @@ def test_new_migration_has_no_generated_comments(tmp_path: Path, migrations: Pat
         assert "###" not in script.read_text()
         compile(script.read_text(), script.name, "exec")
     database.dispose()
+
+
+_BEFORE_LEDGER = "7d1f0c3a52be"
+# job → (state, is it a sample, pages as (state, outcome of its usage entry or None, charged pages))
+_OLD_JOBS: dict[str, tuple[str, bool, list[tuple[str, str | None, int]]]] = {
+    "job_read": (
+        "succeeded",
+        False,
+        [("succeeded", "read", 1), ("succeeded", "blank", 0), ("succeeded", "truncated", 0)],
+    ),
+    "job_part": ("partial", False, [("succeeded", "read", 1), ("failed", "failed", 0)]),
+    "job_bad": ("failed", False, [("failed", "failed", 0)]),
+    "job_stop": ("cancelled", False, [("succeeded", "read", 1), ("cancelled", None, 0), ("cancelled", None, 0)]),
+    "job_run": ("running", False, [("succeeded", "read", 1), ("running", None, 0), ("queued", None, 0)]),
+    "job_wait": ("queued", False, [("queued", None, 0)]),
+    "job_demo": ("succeeded", True, [("succeeded", "read", 0), ("succeeded", "read", 0)]),
+    "job_gone": ("deleted", False, [("succeeded", "read", 1), ("succeeded", "blank", 0)]),
+}
+
+
+def _old_rows() -> Iterator[str]:
+    for tenant, name in (("ten_1", "acme"), ("ten_2", "idle")):
+        yield f"INSERT INTO tenants (id, name, created_at) VALUES ('{tenant}', '{name}', '2026-01-01')"
+    yield (
+        "INSERT INTO documents (id, tenant_id, file_name, media_type, byte_size, sha256, page_count, created_at)"
+        " VALUES ('doc_1', 'ten_1', 'a.pdf', 'application/pdf', 9, '-', 9, '2026-01-01')"
+    )
+    for day, (job, (state, is_sample, pages)) in enumerate(_OLD_JOBS.items(), start=1):
+        at = f"2026-11-{day:02d} 23:59:00"
+        if state != "deleted":
+            ended = "NULL" if state in ("queued", "running") else f"'{at}'"
+            yield (
+                "INSERT INTO jobs (id, tenant_id, task, prompt, engine, engine_profile, state, page_count, is_sample,"
+                f" created_at, finished_at) VALUES ('{job}', 'ten_1', 'extract', '{{}}', 'fake', '1', '{state}',"
+                f" {len(pages)}, {str(is_sample).lower()}, '{at}', {ended})"
+            )
+        for number, (page_state, outcome, charged) in enumerate(pages, start=1):
+            page = f"pag_{job}{number}"
+            if state != "deleted":
+                yield (
+                    "INSERT INTO pages (id, tenant_id, job_id, document_id, position, number, state, attempt, is_blank)"
+                    f" VALUES ('{page}', 'ten_1', '{job}', 'doc_1', {number}, {number}, '{page_state}', 1, false)"
+                )
+            if outcome is not None:
+                yield (
+                    "INSERT INTO usage_entries (id, tenant_id, job_id, page_id, task, engine, outcome, pages,"
+                    f" created_at) VALUES ('use_{job}{number}', 'ten_1', '{job}', '{page}', 'extract', 'fake',"
+                    f" '{outcome}', {charged}, '{at}')"
+                )
+
+
+def test_what_was_charged_stays_when_migrated_to_the_ledger_and_back(empty_database: Database) -> None:
+    entries = text(
+        "SELECT tenant_id, job_id, page_id, outcome, pages, CAST(created_at AS text) FROM usage_entries"
+        " ORDER BY page_id"
+    )
+    schema.upgrade(empty_database, _BEFORE_LEDGER)
+    with empty_database.engine.begin() as connection:
+        for row in _old_rows():
+            connection.exec_driver_sql(row)
+        before = connection.execute(entries).all()
+    schema.upgrade(empty_database)
+    with empty_database.reading() as session:
+        acme, idle = books.check(session)
+        assert (acme.faults, idle.faults) == ([], [])
+        charged = sum(pages for _, _, rows in _OLD_JOBS.values() for _, _, pages in rows)
+        waiting = sum(state in ("queued", "running") for _, _, rows in _OLD_JOBS.values() for state, _, _ in rows)
+        asked = sum(len(rows) for _, is_sample, rows in _OLD_JOBS.values() if not is_sample)
+        assert acme.entries == (asked, charged, asked - charged - waiting)
+        assert (acme.pending, waiting, idle.entries) == (waiting, 3, (0, 0, 0))
+        assert strays(session) == {}
+        bills = receipts(session, "ten_1", list(_OLD_JOBS))
+        assert {job: bill.charged for job, bill in bills.items()} == {
+            job: sum(pages for _, _, pages in rows) for job, (_, _, rows) in _OLD_JOBS.items()
+        }
+    schema.downgrade(empty_database, _BEFORE_LEDGER)
+    with empty_database.engine.connect() as connection:
+        assert connection.execute(entries).all() == before

@@ -55,9 +55,11 @@ def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engin
             code="too_many_pages",
             remedy="Split the document, or choose fewer pages.",
         )
-    reserve_pages = 0 if pace.queued_pages(session, tenant_id) else max(1, limit // _RESERVE_SHARE)
-    excess = pace.queued_pages(session) + pages - limit - reserve_pages
-    if pages and excess > 0:
+    if not pages:
+        return
+    queued, own = pace.queued_pages(session, tenant_id)
+    excess = queued + pages - limit - (0 if own else max(1, limit // _RESERVE_SHARE))
+    if excess > 0:
         drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
         raise Busy(
             "The portal has as much waiting work as it may hold.",

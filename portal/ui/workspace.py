@@ -126,9 +126,7 @@ class WorkspacePage:
             elem_id="fields",
         )
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
-        self._fresh = gr.Checkbox(
-            label="Read again what was read before (identical pages are free otherwise)", elem_id="read-again"
-        )
+        self._fresh = gr.Checkbox(label="Read identical pages again, and charge them", elem_id="read-again")
         self._cost = shell.fragment("cost")
         self._price = gr.Button("Count the pages", elem_classes="not-shown", elem_id="price-files")
         self._run = gr.Button("Read the files", variant="primary", elem_id="run")

@@ -6,25 +6,31 @@ counters live in the tenant's one row, so any number of threads, processes and m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, case, update
+from sqlalchemy import Float, Integer, String, bindparam, case, insert, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from models import Reservation, TenantUsage
+from models import LedgerEntry, Reservation, TenantUsage
 from models.base import new_id, now
 from portal.db import insert_into
-from portal.domain import Principal
+from portal.domain import Limit, Principal
 from portal.usage.bindings import refusal
 from portal.usage.counters import Counters, counters_of, window_of
-from portal.usage.ledger import entry_of
 from portal.usage.limits import Limits, Terms, refuse_suspended, terms_of
 from portal.usage.notices import note_thresholds
 from portal.usage.periods import Period, period_at
+
+_BINDING = frozenset(
+    limit.value
+    for limit in (Limit.REQUESTS_PER_MINUTE, Limit.PAGES_PER_DAY, Limit.PAGES_PER_MONTH, Limit.PAGES_IN_FLIGHT)
+)
+_GIVEN = ("tenant", "asked", "today", "this_month", "this_window", "rest_of_window")
+_RESERVE, _ENTER = insert(Reservation.__table__), insert(LedgerEntry.__table__)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,25 @@ def reserve(session: Session, principal: Principal, ask: Ask, *, at: datetime | 
     refuse_suspended(terms)
     period = period_at(at, terms.time_zone)
     counters = _counted(session, principal.tenant_id, ask.pages, terms.limits, period)
-    reservation = _stored(session, principal, ask, counters)
+    reservation_id = _stored(session, principal, ask, counters)
     note_thresholds(session, principal.tenant_id, terms.limits, counters, pages=ask.pages)
-    return Held(reservation.id, ask.job_id, terms, period, counters)
+    return Held(reservation_id, ask.job_id, terms, period, counters)
 
 
 def _counted(session: Session, tenant_id: str, pages: int, limits: Limits, period: Period) -> Counters:
+    window, elapsed = window_of(period.at)
+    given = {
+        "tenant": tenant_id,
+        "asked": pages,
+        "today": period.day,
+        "this_month": period.month,
+        "this_window": window,
+        "rest_of_window": 1 - elapsed,
+        **{name: getattr(limits, name) for name in _BINDING if getattr(limits, name) is not None},
+    }
+    binding = frozenset(given.keys() & (_BINDING if pages else {Limit.REQUESTS_PER_MINUTE.value}))
     for _ in range(3):
-        row = session.execute(_count(tenant_id, pages, limits, period)).one_or_none()
+        row = session.execute(_count(binding), {name: given[name] for name in (*_GIVEN, *binding)}).one_or_none()
         if row is not None:
             return Counters.of_row(row._mapping).rolled(period)
         if not _ensure_row(session, tenant_id):
@@ -90,96 +107,66 @@ def _ensure_row(session: Session, tenant_id: str) -> bool:
     return made.one_or_none() is not None
 
 
-def _count(tenant_id: str, pages: int, limits: Limits, period: Period) -> ReturningUpdate[Any]:
-    """The one UPDATE: it counts the pages and the request where every limit allows it, else it finds no row."""
-    rolled = _Rolled.at(period)
-    fits = [TenantUsage.tenant_id == tenant_id, *_fits(rolled, pages, limits)]
+@cache  # building it takes longer than running it
+def _count(binding: frozenset[str]) -> ReturningUpdate[Any]:
+    """The one UPDATE: it counts the pages and the request where every limit allows it, else it finds no row.
+
+    `binding` names the limits that there are. Periods are rolled as `Counters.rolled` does: a clock that runs behind
+    another's never turns one back.
+    """
+    usage, pages = TenantUsage.__table__.c, bindparam("asked", type_=Integer)
+    day, month = bindparam("today", type_=String), bindparam("this_month", type_=String)
+    window = bindparam("this_window", type_=Integer)
+    is_day, is_month, is_window = usage.day >= day, usage.month >= month, usage.window >= window
+    day_pages = case((is_day, usage.day_pages), else_=0)
+    month_pages = case((is_month, usage.month_pages), else_=0)
+    requests = case((is_window, usage.window_requests), else_=0)
+    before = case((is_window, usage.previous_requests), (usage.window == window - 1, usage.window_requests), else_=0)
+    counted = {
+        Limit.REQUESTS_PER_MINUTE.value: before * bindparam("rest_of_window", type_=Float) + requests + 1,
+        Limit.PAGES_PER_DAY.value: day_pages + pages,
+        Limit.PAGES_PER_MONTH.value: month_pages + pages,
+        Limit.PAGES_IN_FLIGHT.value: usage.pending_pages + pages,
+    }
     return (
-        update(TenantUsage)
-        .where(*fits)
+        update(TenantUsage.__table__)  # type: ignore[arg-type]
+        .where(usage.tenant_id == bindparam("tenant", type_=String))
+        .where(*(counted[name] <= bindparam(name, type_=Integer) for name in sorted(binding)))
         .values(
-            day=rolled.day,
-            day_pages=rolled.day_pages + pages,
-            day_posted=rolled.day_posted,
-            month=rolled.month,
-            month_pages=rolled.month_pages + pages,
-            month_posted=rolled.month_posted,
-            pending_pages=TenantUsage.pending_pages + pages,
-            window=rolled.window,
-            window_requests=rolled.requests + 1,
-            previous_requests=rolled.requests_before,
-        )
-        .returning(*TenantUsage.__table__.c)
-        .execution_options(synchronize_session=False)
-    )
-
-
-@dataclass(frozen=True)
-class _Rolled:
-    """`Counters.rolled` in SQL: a clock that runs behind another's never turns a period back."""
-
-    day: ColumnElement[str]
-    day_pages: ColumnElement[int]
-    day_posted: ColumnElement[int]
-    month: ColumnElement[str]
-    month_pages: ColumnElement[int]
-    month_posted: ColumnElement[int]
-    window: ColumnElement[int]
-    requests: ColumnElement[int]
-    requests_before: ColumnElement[int]
-    recent_requests: ColumnElement[float]
-
-    @classmethod
-    def at(cls, period: Period) -> _Rolled:
-        usage, (window, elapsed) = TenantUsage, window_of(period.at)
-        is_day, is_month, is_window = usage.day >= period.day, usage.month >= period.month, usage.window >= window
-        requests = case((is_window, usage.window_requests), else_=0)
-        before = case(
-            (is_window, usage.previous_requests), (usage.window == window - 1, usage.window_requests), else_=0
-        )
-        return cls(
-            day=case((is_day, usage.day), else_=period.day),
-            day_pages=case((is_day, usage.day_pages), else_=0),
+            day=case((is_day, usage.day), else_=day),
+            day_pages=day_pages + pages,
             day_posted=case((is_day, usage.day_posted), else_=0),
-            month=case((is_month, usage.month), else_=period.month),
-            month_pages=case((is_month, usage.month_pages), else_=0),
+            month=case((is_month, usage.month), else_=month),
+            month_pages=month_pages + pages,
             month_posted=case((is_month, usage.month_posted), else_=0),
+            pending_pages=usage.pending_pages + pages,
             window=case((is_window, usage.window), else_=window),
-            requests=requests,
-            requests_before=before,
-            recent_requests=before * (1 - elapsed) + requests,
+            window_requests=requests + 1,
+            previous_requests=before,
         )
-
-
-def _fits(rolled: _Rolled, pages: int, limits: Limits) -> Iterator[ColumnElement[bool]]:
-    if limits.requests_per_minute is not None:
-        yield rolled.recent_requests + 1 <= limits.requests_per_minute
-    if not pages:
-        return
-    if limits.pages_per_day is not None:
-        yield rolled.day_pages + pages <= limits.pages_per_day
-    if limits.pages_per_month is not None:
-        yield rolled.month_pages + pages <= limits.pages_per_month
-    if limits.pages_in_flight is not None:
-        yield TenantUsage.pending_pages + pages <= limits.pages_in_flight
-
-
-def _stored(session: Session, principal: Principal, ask: Ask, counters: Counters) -> Reservation:
-    reservation = Reservation(
-        id=new_id("res"),
-        tenant_id=principal.tenant_id,
-        member_id=principal.member_id,
-        api_key_id=principal.api_key_id,
-        job_id=ask.job_id,
-        task=ask.task,
-        engine=ask.engine,
-        reason=ask.reason,
-        day=counters.day,
-        month=counters.month,
-        pages=ask.pages,
-        created_at=now(),
-        closed_at=None if ask.pages else now(),
+        .returning(*usage)
     )
-    session.add(reservation)
-    session.add(entry_of(reservation, kind="reserved", reason=ask.reason, pages=ask.pages))
-    return reservation
+
+
+def _stored(session: Session, principal: Principal, ask: Ask, counters: Counters) -> str:
+    """The id of the new reservation, stored with its entry in the ledger."""
+    moment = now()
+    terms = {
+        "tenant_id": principal.tenant_id,
+        "member_id": principal.member_id,
+        "api_key_id": principal.api_key_id,
+        "job_id": ask.job_id,
+        "task": ask.task,
+        "engine": ask.engine,
+        "reason": ask.reason,
+        "day": counters.day,
+        "month": counters.month,
+        "pages": ask.pages,
+        "created_at": moment,
+    }
+    reservation_id = new_id("res")
+    closed = {"posted": 0, "returned": 0, "closed_at": None if ask.pages else moment}
+    session.execute(_RESERVE, terms | closed | {"id": reservation_id})
+    entry = {"id": new_id("led"), "reservation_id": reservation_id, "page_id": None, "kind": "reserved"}
+    session.execute(_ENTER, terms | entry)
+    return reservation_id

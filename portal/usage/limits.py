@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from models import Plan, Tenant, TenantLimit
+from models.base import UTCDateTime
 from portal.domain import Limit
 from portal.domain import TenantState as TenantState
 from portal.errors import Forbidden, NotFound
@@ -41,6 +42,25 @@ _IS_ITS_PLAN = or_(Plan.id == Tenant.plan_id, and_(Tenant.plan_id.is_(None), Pla
 DEFAULT_PLAN = "standard"
 
 
+_NAMES = tuple(field.name for field in fields(Limits))
+_IS_IN_FORCE = or_(TenantLimit.until.is_(None), TenantLimit.until > bindparam("at", type_=UTCDateTime()))
+# One row for each limit of the tenant's own, one where it has none. Asked at each admission: built once.
+_TERMS = (
+    select(
+        *(Tenant.__table__.c[name] for name in ("time_zone", "state", "state_reason")),
+        Plan.__table__.c.name.label("plan"),
+        *(Plan.__table__.c[name] for name in _NAMES),
+        TenantLimit.__table__.c.name.label("own_name"),
+        TenantLimit.__table__.c.value.label("own_value"),
+    )
+    .select_from(Tenant.__table__)
+    .outerjoin(Plan.__table__, _IS_ITS_PLAN)
+    .outerjoin(TenantLimit.__table__, and_(TenantLimit.tenant_id == Tenant.id, _IS_IN_FORCE))
+    .where(Tenant.id == bindparam("tenant"))
+    .where(or_(TenantLimit.tenant_id.is_(None), TenantLimit.tenant_id == bindparam("tenant")))
+)
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a tenant was promised at one moment: limits, plan, the zone its days begin in, and its state."""
@@ -54,19 +74,18 @@ class Terms:
 
 def terms_of(session: Session, tenant_id: str, *, at: datetime) -> Terms:
     """The tenant's terms at the moment `at` (aware). Raises NotFound."""
-    row = session.execute(
-        select(Tenant, Plan).outerjoin(Plan, _IS_ITS_PLAN).where(Tenant.id == tenant_id)
-    ).one_or_none()
-    if row is None:
+    rows = session.execute(_TERMS, {"tenant": tenant_id, "at": at}).all()
+    if not rows:
         raise NotFound("There is no such tenant.")
-    tenant, plan = row
-    limits = limits_of_plan(plan) if plan else DEFAULT_LIMITS
+    first = rows[0]._mapping
+    limits = DEFAULT_LIMITS if first["plan"] is None else Limits(**{name: first[name] for name in _NAMES})
+    own: dict[str, Any] = {row.own_name: _typed(row.own_name, row.own_value) for row in rows if row.own_name}
     return Terms(
-        limits=_with_own(session, limits, tenant_id, at),
-        plan=plan.name if plan else DEFAULT_PLAN,
-        time_zone=tenant.time_zone,
-        state=TenantState(tenant.state),
-        state_reason=tenant.state_reason,
+        limits=replace(limits, **own),
+        plan=first["plan"] or DEFAULT_PLAN,
+        time_zone=first["time_zone"],
+        state=TenantState(first["state"]),
+        state_reason=first["state_reason"],
     )
 
 
@@ -106,16 +125,6 @@ def refuse_suspended(terms: Terms) -> None:
         code="tenant_suspended",
         remedy="Ask the portal's admin. What is there can still be read, exported and deleted.",
     )
-
-
-def _with_own(session: Session, limits: Limits, tenant_id: str, at: datetime) -> Limits:
-    rows = session.scalars(
-        select(TenantLimit).where(
-            TenantLimit.tenant_id == tenant_id, or_(TenantLimit.until.is_(None), TenantLimit.until > at)
-        )
-    )
-    own: dict[str, Any] = {row.name: _typed(row.name, row.value) for row in rows}
-    return replace(limits, **own)
 
 
 def _typed(name: str, value: float | None) -> float | None:

@@ -27,6 +27,24 @@ from tests.jobs.conftest import Bench, with_ended_key
 from tests.ledger import assert_books_agree, limit_tenant
 
 
+def test_a_plans_own_limits_bind_and_name_the_plan(bench: Bench) -> None:
+    tenant_id = bench.alice.tenant_id
+    limit_tenant(bench.context.database, tenant_id, max_document_pages=2)
+    with pytest.raises(
+        DocumentRefused, match=r"scan.tiff: the file has 3 pages; the limit is 2 by your plan \(standard\)"
+    ):
+        bench.submit(pages=3)
+    bench.submit(bench.charlie, pages=3)
+    limit_tenant(bench.context.database, tenant_id, max_file_bytes=100)
+    with pytest.raises(DocumentRefused, match="by your plan") as refused:
+        bench.submit()
+    assert refused.value.code == "file_too_large"
+    assert "Usage page" in refused.value.remedy
+    assert _rows(bench) == (1, 1, 3)
+    with bench.context.database.reading() as session:
+        assert_books_agree(session)
+
+
 def _rows(bench: Bench) -> tuple[int, int, int]:
     with bench.context.database.reading() as session:
         counts = [session.scalar(select(func.count()).select_from(table)) or 0 for table in (DocumentRow, Job, Page)]
