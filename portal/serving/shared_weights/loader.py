@@ -1,0 +1,135 @@
+"""The loader: builds the model once with vLLM's ordinary loader, fills a segment, seals it, tells the store, ends.
+
+Started by the store, in vLLM's environment. With cuda_ipc it stays, since its memory is what the readers map.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import checkpoints, transports
+from .building import as_shared, identity, refuse_unshareable
+from .faults import SharedWeightsError
+from .manifest import Manifest
+from .packing import fill, laid_out, tensors_of
+from .wire import BrokenConversation, receive, send
+
+if TYPE_CHECKING:
+    import torch
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Says over the channel what it made, or why it could not."""
+    parser = argparse.ArgumentParser(prog="ocr_shared_weights.loader")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--transport", required=True)
+    parser.add_argument("--engine-args", type=json.loads, default=[])
+    parser.add_argument("--channel", type=int, required=True)
+    given = parser.parse_args(arguments)
+    with socket.socket(fileno=given.channel) as channel:
+        try:
+            segment = _publish(channel, given)
+        except SharedWeightsError as error:
+            send(channel, {"ok": False, "message": error.message, "remedy": error.remedy})
+            return 3
+        if not transports.named(given.transport).outlives_owner:
+            _export_for_ever(channel, segment)
+    return 0
+
+
+def _publish(channel: socket.socket, given: argparse.Namespace) -> transports.NewSegment:
+    started = time.monotonic()
+    transport = transports.named(given.transport)
+    checkpoint = checkpoints.described(given.checkpoint)
+    hashed = time.monotonic()
+    model, vllm_config = _built(given.checkpoint, given.engine_args)
+    device = str(vllm_config.device_config.device)
+    transports.refuse_wrong_device(transport.name, device)
+    layout = laid_out(tensors_of(model))
+    built = time.monotonic()
+    segment = transport.create(layout.total_bytes, device)
+    entries = fill(segment.tensor, layout)
+    segment.seal()
+    manifest = Manifest(
+        checkpoint=checkpoint,
+        identity=identity(vllm_config, vllm_config.model_config, device),
+        tensors=entries,
+        ties=layout.ties,
+        total_bytes=layout.total_bytes,
+        transport=transport.name,
+        made_at=time.time(),
+        loading={
+            "hash_seconds": hashed - started,
+            "build_seconds": built - hashed,
+            "fill_seconds": time.monotonic() - built,
+        },
+    )
+    handle = segment.export() if transport.outlives_owner else transports.Handle()
+    send(channel, {"ok": True, "manifest": manifest.to_json(), "handle": dict(handle.values)}, handle.descriptor)
+    return segment
+
+
+def _built(checkpoint: Path, engine_args: list[str]) -> tuple[torch.nn.Module, Any]:
+    """The model as vLLM's default loader makes it, but for repacking on CPU, and the configuration it was made from."""
+    import torch
+    from vllm.config import set_current_vllm_config
+    from vllm.distributed import ensure_model_parallel_initialized, init_distributed_environment
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.platforms import current_platform
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
+    options = parser.parse_args([f"--model={checkpoint}", *engine_args])
+    options.load_format, options.model_loader_extra_config = "auto", {}
+    vllm_config = EngineArgs.from_cli_args(options).create_engine_config()
+    refuse_unshareable(vllm_config, vllm_config.model_config)
+    device = str(vllm_config.device_config.device)
+    if device.startswith("cuda"):
+        torch.accelerator.set_device_index(0)
+    with tempfile.TemporaryDirectory(prefix="ocr-weights-") as folder, set_current_vllm_config(vllm_config):
+        init_distributed_environment(
+            world_size=1,
+            rank=0,
+            local_rank=0,
+            distributed_init_method=f"file://{folder}/rendezvous",
+            backend=current_platform.dist_backend,
+        )
+        ensure_model_parallel_initialized(1, 1)
+        return _loaded(vllm_config, device), vllm_config
+
+
+def _loaded(vllm_config: Any, device: str) -> torch.nn.Module:
+    """What DefaultModelLoader.load_model does; that itself asks for an accelerator, and fails in a loader on CPU."""
+    import torch
+    from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
+    from vllm.model_executor.model_loader.utils import initialize_model, process_weights_after_loading
+    from vllm.utils.torch_utils import set_default_torch_dtype
+
+    model_config = vllm_config.model_config
+    with set_default_torch_dtype(model_config.dtype):
+        with torch.device(device):
+            model = initialize_model(vllm_config=vllm_config, model_config=model_config)
+        DefaultModelLoader(vllm_config.load_config).load_weights(model, model_config)
+        with as_shared(device):
+            process_weights_after_loading(model, model_config, torch.device(device))
+    return model.eval()
+
+
+def _export_for_ever(channel: socket.socket, segment: transports.NewSegment) -> None:
+    try:
+        while receive(channel).body.get("ask") == "export":
+            send(channel, {"ok": True, "handle": dict(segment.export().values)})
+    except (OSError, BrokenConversation):
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())
