@@ -114,7 +114,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _control(config: Path) -> FleetControl:
-    return FleetControl(socket=configuration.load(config).control_socket)
+    return FleetControl(socket_path=configuration.load(config).control_socket)
 
 
 def _plan(loaded: FleetConfiguration, memory: str | None) -> MemoryPlan:

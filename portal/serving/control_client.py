@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ _KINDS: dict[int, type[PortalError]] = {404: NotFound, 409: Conflict}
 class FleetControl:
     """Either a Unix socket, or a URL and a token."""
 
-    socket: Path | None = None
+    socket_path: Path | None = None
     url: str = "http://fleet"
     token: str | None = None
 
@@ -44,18 +45,25 @@ class FleetControl:
         self._ask("POST", "/down")
 
     def _ask(self, method: str, path: str, seconds: float = _ANSWER_SECONDS) -> dict[str, Any]:
-        transport = httpx.HTTPTransport(uds=str(self.socket)) if self.socket else None
+        transport = httpx.HTTPTransport(uds=str(self.socket_path)) if self.socket_path else None
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
+            self._refuse_dead_socket()
             with httpx.Client(transport=transport, trust_env=False, timeout=seconds, headers=headers) as client:
                 answer = client.request(method, f"{self.url}{path}")
                 body: dict[str, Any] = answer.json()
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx.HTTPError, OSError, ValueError) as error:
             raise Unavailable(
-                f"The fleet does not answer at {self.socket or self.url}: {error}.",
+                f"The fleet does not answer at {self.socket_path or self.url}: {error}.",
                 remedy="Start it on the GPU box: python app.py fleet up --config FILE.",
             ) from error
         if answer.is_success:
             return body
         kind = _KINDS.get(answer.status_code, Unavailable)
         raise kind(str(body.get("message", "The fleet refused.")), remedy=str(body.get("remedy", "")) or None)
+
+    def _refuse_dead_socket(self) -> None:
+        """Connects once beforehand: httpcore forgets to close a socket that could not connect."""
+        if self.socket_path is not None:
+            with socket.socket(socket.AF_UNIX) as knocking:
+                knocking.connect(str(self.socket_path))

@@ -25,7 +25,7 @@ from portal.serving.process_groups import ProcessGroup
 from portal.serving.router_part import RouterPart
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.5
 
 Order = Literal["run", "restart", "drain"]
 
@@ -182,6 +182,7 @@ class InstancePart:
         while not self._ordered.is_set():
             self._refuse_death()
             now = await activity(self._context.http, self.url)
+            await self._offer(is_answering=now is not None)
             if now is None or (not now.is_idle and before is not None and now.progress == before.progress):
                 quiet_since = quiet_since or time.monotonic()
                 if time.monotonic() - quiet_since > self._fleet.patience.hang_seconds:
@@ -192,6 +193,11 @@ class InstancePart:
                     await self._probe(self._fleet.patience.hang_seconds)
             before = self._activity = now
             await self._pause(_LOOK_SECONDS)
+
+    async def _offer(self, *, is_answering: bool) -> None:
+        """At the first silence out of the router: one that balances by load would pick the dead, who is always idle."""
+        if is_answering != (self.url in self._context.router.workers):
+            await (self._context.router.add(self.url) if is_answering else self._context.router.remove(self.url))
 
     async def _probe(self, seconds: float) -> None:
         """Reads a page. Raises Ended when it cannot."""

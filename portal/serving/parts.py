@@ -8,7 +8,7 @@ from enum import StrEnum
 from portal.serving.process_groups import ProcessGroup
 
 _OURS = re.compile(r"(?<=SharedWeightsError: ).+|(?<=store ERROR ).+")
-_REASON = re.compile(r"\b\w*(?:Error|Exception)\b.*|\bERROR\b.*")
+_REASON = re.compile(r"\b\w+(?:Error|Exception): .+|\bERROR\b .+")
 
 
 class PartState(StrEnum):
