@@ -104,6 +104,22 @@ def verify(config: ConfigOption) -> None:
         typer.echo(_control(config).verify())
 
 
+@fleet.command("gpu-check")
+def gpu_check(
+    config: ConfigOption,
+    megabytes: Annotated[int, typer.Option(help="Size of the random weights")] = 2000,
+    seconds: Annotated[float, typer.Option(help="How long each measurement of throughput lasts")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the result there")] = None,
+) -> None:
+    """Prove on this card what sharing stands on; at most 8 minutes. Stop the fleet first. Status 1: not as promised."""
+    from portal.serving.commands import gpu_check_command, run_in_front
+
+    with _refusing():
+        loaded = configuration.load(config)
+        code = run_in_front(loaded, gpu_check_command(loaded, megabytes, seconds, json_file))
+    raise typer.Exit(code)
+
+
 @contextmanager
 def _refusing() -> Iterator[None]:
     try:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
+from pathlib import Path
 
+from portal.errors import SettingsError
 from portal.serving.configuration import FleetConfiguration
 from portal.serving.memory_plan import MemoryPlan
 
@@ -82,6 +85,25 @@ def router_command(fleet: FleetConfiguration, workers: list[str]) -> list[str]:
         *("--max-payload-size", str(256 << 20)),
         *("--worker-urls", *workers),
     ]
+
+
+def gpu_check_command(fleet: FleetConfiguration, megabytes: int, seconds: float, json_file: Path | None) -> list[str]:
+    """The check of the card, in vLLM's environment."""
+    device = "cpu" if fleet.is_cpu else "cuda:0"
+    options = ["--device", device, "--megabytes", str(megabytes), "--seconds", str(seconds)]
+    written = ["--json", str(json_file.absolute())] if json_file else []
+    return [str(fleet.vllm_python), "-m", "ocr_shared_weights.gpu_check", *options, *written]
+
+
+def run_in_front(fleet: FleetConfiguration, command: list[str]) -> int:
+    """Runs a program on the fleet's device with this terminal; gives its status. Raises SettingsError."""
+    try:
+        return subprocess.run(command, env=environment(fleet), check=False).returncode  # noqa: S603
+    except OSError as error:
+        raise SettingsError(
+            f"{command[0]} cannot be run: {error.strerror}.",
+            remedy="Set vllm_python to the Python of vLLM's environment.",
+        ) from error
 
 
 def instance_name(number: int) -> str:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             send(channel, {"ok": False, "message": error.message, "remedy": error.remedy})
             return 3
         if not transports.named(given.transport).outlives_owner:
-            _export_for_ever(channel, segment)
+            export_for_ever(channel, segment)
     return 0
 
 
@@ -123,7 +123,8 @@ def _loaded(vllm_config: Any, device: str) -> torch.nn.Module:
     return model.eval()
 
 
-def _export_for_ever(channel: socket.socket, segment: transports.NewSegment) -> None:
+def export_for_ever(channel: socket.socket, segment: transports.NewSegment) -> None:
+    """Answers the store, which needs a new export for each reader, until it goes."""
     try:
         while receive(channel).body.get("ask") == "export":
             send(channel, {"ok": True, "handle": dict(segment.export().values)})
