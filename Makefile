@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
 SOURCES := app.py portal models migrations tests bench
 
-.PHONY: run setup setup-dev migrate test test-vllm check format bench lock
+.PHONY: run setup setup-dev migrate test test-vllm check format bench bench-sharing lock
 
 run: setup
 	$(BIN)/python app.py serve
@@ -50,6 +50,9 @@ format: setup-dev
 
 bench: setup-dev
 	$(BIN)/python -m bench $(ARGS)
+
+bench-sharing: setup-dev
+	@python=$$($(PYTHON) tests/vllm/environment.py) && VLLM_PYTHON=$$python $(BIN)/python -m bench sharing $(ARGS)
 
 lock: setup-dev
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" pyproject.toml -o requirements/portal.txt

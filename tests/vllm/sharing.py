@@ -62,8 +62,8 @@ def install_plugin(python: Path, folder: Path) -> SharedVllm:
     """Builds the wheel from a copy (building leaves files behind) and installs it into a folder of its own."""
     source = Path(shutil.copytree(SOURCE, folder / "source", ignore=shutil.ignore_patterns("__pycache__")))
     target = folder / "plugin"
-    install = [python, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--target", target, source]
-    subprocess.run(install, check=True)
+    install = [str(python), "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, "--target", str(target), str(source)], check=True)
     return SharedVllm(python, target)
 
 

@@ -4,86 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from portal.errors import PortalError
-from portal.serving.control_client import FleetControl
 from portal.serving.process_groups import members
-from tests.running_portal import ROOT
-from tests.serving.fleets import free_ports, states
+from tests.serving.fleets import states
 from tests.vllm.conftest import CheckpointMaker
-from tests.vllm.servers import OFFLINE, START_SECONDS, chat_request, page_image
-from tests.vllm.sharing import SharedVllm, install_plugin
-
-_CONFIGURATION = """
-checkpoint = "{checkpoint}"
-served_name = "ocr"
-vllm_python = "{python}"
-run_dir = "{folder}/run"
-device = "cpu"
-transport = "memfd"
-instances = 2
-first_port = {port}
-router_port = {router_port}
-router_metrics_port = {metrics_port}
-[engine]
-max_model_len = 2048
-max_num_seqs = 8
-kv_cache = "128 MiB"
-args = ["--dtype=bfloat16", "--enforce-eager", '--limit-mm-per-prompt={{"image": 1}}', "--mm-processor-cache-gb=0"]
-[card]
-memory = "64 GiB"
-"""
-
-
-class RealFleet:
-    """A supervisor in a process of its own."""
-
-    def __init__(self, shared: SharedVllm, checkpoint: Path, folder: Path) -> None:
-        port, _, router_port, metrics_port = free_ports(4)
-        self.url = f"http://127.0.0.1:{router_port}"
-        self.log_file = folder / "up.log"
-        self.control = FleetControl(socket_path=folder / "run" / "control.sock")
-        config = folder / "fleet.toml"
-        config.write_text(
-            _CONFIGURATION.format(
-                checkpoint=checkpoint,
-                python=shared.python,
-                folder=folder,
-                port=port,
-                router_port=router_port,
-                metrics_port=metrics_port,
-            )
-        )
-        command = [sys.executable, str(ROOT / "app.py"), "fleet", "up", "--config", str(config)]
-        with self.log_file.open("wb") as log:
-            environ = {**os.environ, **OFFLINE, **shared.environ}
-            self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
-
-    def wait_until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        deadline = time.monotonic() + 2 * START_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                found = self.control.status()
-            except PortalError:
-                found = {}
-            if found and condition(found):
-                return found
-            time.sleep(0.5)
-        raise AssertionError(self.log_file.read_text())
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=120)
+from tests.vllm.fleets import RealFleet
+from tests.vllm.servers import chat_request, page_image
+from tests.vllm.sharing import install_plugin
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +28,7 @@ def fleet(
     shared = install_plugin(vllm_python, tmp_path_factory.mktemp("wheel"))
     running = RealFleet(shared, checkpoint(), tmp_path_factory.mktemp("fleet"))
     try:
-        running.wait_until(lambda found: found["router"]["state"] == "ready" and states(found) == ["ready"] * 2)
+        running.wait_until_ready()
         yield running
     finally:
         running.stop()
