@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import httpx
 
 _ANSWER_SECONDS = 5.0
-_SAMPLE = re.compile(r"^(vllm:[a-z_]+)(?:\{[^}]*\})? ([-+0-9.eE]+)$", re.MULTILINE)
+_SAMPLE = re.compile(r"""^(vllm:[a-z_]+)(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})? ([-+0-9.eE]+)$""", re.MULTILINE)
 _PROGRESS = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_success_total")
 
 
