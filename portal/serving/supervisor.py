@@ -107,6 +107,7 @@ class Supervisor:
             yield
         finally:
             notify("STOPPING=1")
+            _log.info("the fleet goes down: router, instances, store")
             await _ended([router] if router else [])
             await self.router.stop()
             await _ended(keepers)
