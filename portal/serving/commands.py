@@ -112,8 +112,8 @@ def instance_name(number: int) -> str:
 
 
 def utilisation(fleet: FleetConfiguration, plan: MemoryPlan) -> float:
-    """An instance's own part of the card, weights included (vLLM takes them off again), with a margin."""
-    own = sum(row.each_bytes for row in plan.rows if row.place == "device")
+    """An instance's own part of the card and the weights (vLLM takes them off again), with a margin."""
+    own = plan.weights_bytes + sum(row.each_bytes for row in plan.rows if row.place == "device" and not row.is_shared)
     return min(fleet.card.use_fraction, own * _UTILISATION_MARGIN / plan.device.total_bytes)
 
 

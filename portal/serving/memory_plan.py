@@ -23,7 +23,7 @@ PROCESS_BUFFERS_BYTES = 10 << 20  # small buffers of which each instance has its
 _BATCHED_TOKENS = 8192  # vLLM's budget of tokens in one step with chunked prefill
 _LAYER_WIDTHS = 12  # live activations of a step, in hidden widths: residual, attention and a feed-forward of 4 widths
 
-Basis = Literal["read", "set", "assumed", "measured"]
+Basis = Literal["read", "set", "assumed", "measured", "counted"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class MemoryPlan:
     instances: int
     fitting: int
     kv_tokens: int
+    weights_bytes: int
 
     def used_bytes(self, place: Literal["device", "host"]) -> int:
         """What the fleet takes there."""
@@ -88,12 +89,18 @@ def make_plan(fleet: FleetConfiguration, shape: CheckpointShape, device: Memory)
     each = sum(row.each_bytes for row in rows if row.place == "device" and not row.is_shared)
     limit = max(0, int(device.total_bytes * fleet.card.use_fraction) - device.used_bytes)
     fitting = max(0, (limit - fixed) // each)
-    return MemoryPlan(device, rows, limit, fleet.instances, fitting, kv_tokens)
+    return MemoryPlan(device, rows, limit, fleet.instances, fitting, kv_tokens, shape.weights_bytes)
 
 
 def _once(fleet: FleetConfiguration, shape: CheckpointShape) -> list[PlanRow]:
     weights = int(shape.weights_bytes * (1 + ALIGNMENT_FRACTION))
-    rows = [PlanRow("weights, one copy", "device", 1, weights, "read", is_shared=True)]
+    # Building an instance takes a copy for a moment. While a lost store is published anew the old memory, the new and
+    # the loader's model are there at once, unless the old one goes with its owner (cuda_ipc).
+    passing = 1 if fleet.transport == "cuda_ipc" else 2
+    rows = [
+        PlanRow("weights, one copy", "device", 1, weights, "read", is_shared=True),
+        PlanRow("room to start or republish", "device", passing, weights, "counted", is_shared=True),
+    ]
     if fleet.transport == "cuda_ipc":
         rows.append(PlanRow("store's context", "device", 1, CUDA_CONTEXT_BYTES, "assumed", is_shared=True))
     place: Literal["device", "host"] = "device" if fleet.is_cpu else "host"
@@ -130,7 +137,7 @@ def _activations(fleet: FleetConfiguration, shape: CheckpointShape) -> PlanRow:
 
 def table(plan: MemoryPlan) -> str:
     """The plan for people: a row for each part, then what may be used and how many fit."""
-    lines = [f"{'where':<7} {'what':<24} {'count':>5} {'each':>10} {'together':>10}  basis"]
+    lines = [f"{'where':<7} {'what':<26} {'count':>5} {'each':>10} {'together':>10}  basis"]
     for place in ("device", "host"):
         lines += [_line(row) for row in plan.rows if row.place == place]
     used = plan.used_bytes("device")
@@ -146,7 +153,7 @@ def table(plan: MemoryPlan) -> str:
 
 def _line(row: PlanRow) -> str:
     each, together = _gigabytes(row.each_bytes), _gigabytes(row.total_bytes)
-    return f"{row.place:<7} {row.what:<24} {row.count:>5} {each:>10} {together:>10}  {row.basis}"
+    return f"{row.place:<7} {row.what:<26} {row.count:>5} {each:>10} {together:>10}  {row.basis}"
 
 
 def _gigabytes(size: int) -> str:

@@ -37,7 +37,7 @@ kv_cache = "1 MiB"
 memory = "64 GiB"
 [patience]
 start_seconds = 60
-hang_seconds = 1.5
+hang_seconds = 4
 drain_seconds = 20
 stop_seconds = 5
 probe_seconds = 0.5

@@ -13,7 +13,7 @@ from tests.vllm.sharing import install_plugin, start_store
 MAKER = Path(__file__).with_name("other_checkpoints.py")
 
 
-@pytest.mark.parametrize("architecture", ["qwen2.5-vl"])
+@pytest.mark.parametrize("architecture", ["qwen2.5-vl", "hunyuan-vl"])
 def test_readings_equal_those_of_an_unshared_instance(vllm_python: Path, tmp_path: Path, architecture: str) -> None:
     checkpoint = tmp_path / "checkpoint"
     subprocess.run([vllm_python, MAKER, checkpoint, architecture], check=True, timeout=300)

@@ -50,9 +50,11 @@ def _publish(channel: socket.socket, given: argparse.Namespace) -> transports.Ne
     transport = transports.named(given.transport)
     checkpoint = checkpoints.described(given.checkpoint)
     hashed = time.monotonic()
-    model, vllm_config = _built(given.checkpoint, given.engine_args)
+    vllm_config = _configured(given.checkpoint, given.engine_args)
     device = str(vllm_config.device_config.device)
     transports.refuse_wrong_device(transport.name, device)
+    mine = identity(vllm_config, vllm_config.model_config, device)  # before building: some models change it then
+    model = _built(vllm_config, device)
     layout = laid_out(tensors_of(model))
     built = time.monotonic()
     segment = transport.create(layout.total_bytes, device)
@@ -60,7 +62,7 @@ def _publish(channel: socket.socket, given: argparse.Namespace) -> transports.Ne
     segment.seal()
     manifest = Manifest(
         checkpoint=checkpoint,
-        identity=identity(vllm_config, vllm_config.model_config, device),
+        identity=mine,
         tensors=entries,
         ties=layout.ties,
         total_bytes=layout.total_bytes,
@@ -77,13 +79,10 @@ def _publish(channel: socket.socket, given: argparse.Namespace) -> transports.Ne
     return segment
 
 
-def _built(checkpoint: Path, engine_args: list[str]) -> tuple[torch.nn.Module, Any]:
-    """The model as vLLM's default loader makes it, but for repacking on CPU, and the configuration it was made from."""
+def _configured(checkpoint: Path, engine_args: list[str]) -> Any:
+    """VLLM's configuration as its command line makes it of the instances' options. Raises SharedWeightsError."""
     import torch
-    from vllm.config import set_current_vllm_config
-    from vllm.distributed import ensure_model_parallel_initialized, init_distributed_environment
     from vllm.engine.arg_utils import EngineArgs
-    from vllm.platforms import current_platform
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
@@ -91,9 +90,17 @@ def _built(checkpoint: Path, engine_args: list[str]) -> tuple[torch.nn.Module, A
     options.load_format, options.model_loader_extra_config = "auto", {}
     vllm_config = EngineArgs.from_cli_args(options).create_engine_config()
     refuse_unshareable(vllm_config, vllm_config.model_config)
-    device = str(vllm_config.device_config.device)
-    if device.startswith("cuda"):
+    if str(vllm_config.device_config.device).startswith("cuda"):
         torch.accelerator.set_device_index(0)
+    return vllm_config
+
+
+def _built(vllm_config: Any, device: str) -> torch.nn.Module:
+    """The model, in a world of one process as an instance's worker would have."""
+    from vllm.config import set_current_vllm_config
+    from vllm.distributed import ensure_model_parallel_initialized, init_distributed_environment
+    from vllm.platforms import current_platform
+
     with tempfile.TemporaryDirectory(prefix="ocr-weights-") as folder, set_current_vllm_config(vllm_config):
         init_distributed_environment(
             world_size=1,
@@ -103,7 +110,7 @@ def _built(checkpoint: Path, engine_args: list[str]) -> tuple[torch.nn.Module, A
             backend=current_platform.dist_backend,
         )
         ensure_model_parallel_initialized(1, 1)
-        return _loaded(vllm_config, device), vllm_config
+        return _loaded(vllm_config, device)
 
 
 def _loaded(vllm_config: Any, device: str) -> torch.nn.Module:

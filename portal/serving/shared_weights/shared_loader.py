@@ -7,6 +7,7 @@ both sides; nothing is ever loaded from disk instead.
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import threading
@@ -95,6 +96,9 @@ class SharedModelLoader(BaseModelLoader):  # type: ignore[misc]  # vLLM is not i
             with weights_already_processed(), as_shared(device):
                 process_weights_after_loading(model, model_config, torch.device(device))
         private_bytes = _checked(model, segment.tensor)
+        if device.startswith("cuda"):
+            gc.collect()
+            torch.cuda.empty_cache()  # what the model was built with, before vLLM counts what is free
         _keep(segment, attachment, outlives_owner=transport.outlives_owner)
         log.info(
             "shared weights: %d tensors, %d ties, %.1f MB by %s, %.2f MB private; attach %.3f s, verify %.3f s,"

@@ -20,6 +20,7 @@ from ..faults import SharedWeightsError
 
 _PACKAGE = (__package__ or "").rpartition(".")[0]
 _START_SECONDS = 120
+_SETTLE_SECONDS = 15
 
 
 class Actor:
@@ -138,16 +139,18 @@ class Stage:
             self.kill_store()
 
     def free_bytes(self) -> int:
-        """Free memory of the card, once it does not change any more (the driver frees a dead process's a bit later)."""
-        import pynvml
+        """Free memory of the card, once it does not change any more (the driver frees a dead process's a bit later).
 
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(_device_uuid())
-        before, now = -1, int(pynvml.nvmlDeviceGetMemoryInfo(handle).free)
-        while before != now:
+        This process's own context is in all such figures alike. On a MIG slice it is the slice's.
+        """
+        import torch
+
+        before, now = -1, torch.cuda.mem_get_info(0)[0]
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while before != now and time.monotonic() < deadline:
             time.sleep(0.5)
-            before, now = now, int(pynvml.nvmlDeviceGetMemoryInfo(handle).free)
-        return now
+            before, now = now, torch.cuda.mem_get_info(0)[0]
+        return int(now)
 
     def _on_stage(self, command: list[str]) -> Actor:
         self.actors.append(Actor(command, self.environ))
@@ -167,9 +170,3 @@ def staged(device: str, megabytes: int, seconds: float) -> Iterator[Stage]:
             yield stage
         finally:
             stage.clear()
-
-
-def _device_uuid() -> str:
-    from ..transports.cuda_vmm import device_uuid
-
-    return device_uuid(0)
