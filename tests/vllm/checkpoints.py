@@ -9,6 +9,7 @@ least 32 wide).
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ def make(folder: Path, size: Size, seed: int = 0) -> None:
         (folder / name).write_text(json.dumps(content, indent=1))
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
     weights = _Weights(seed)
-    _language(weights, size, tokenizer.get_vocab_size())
+    _language(weights, size, _readable(tokenizer))
     _vision(weights, size)
     save_file(weights.tensors, str(folder / "model.safetensors"), metadata={"format": "pt"})
 
@@ -185,8 +186,9 @@ class _Weights:
         self.tensors: dict[str, torch.Tensor] = {}
         self._source = torch.Generator().manual_seed(seed)
 
-    def random(self, name: str, *shape: int, deviation: float = 0.05) -> torch.Tensor:
-        drawn = torch.randn(*shape, generator=self._source) * deviation
+    def random(self, name: str, *shape: int, deviation: float | None = None) -> torch.Tensor:
+        """Wide enough by default that what went in decides what comes out, and not the last token alone."""
+        drawn = torch.randn(*shape, generator=self._source) * (deviation or 1.6 / math.sqrt(math.prod(shape[1:])))
         self.tensors[name] = drawn.to(torch.bfloat16)
         return self.tensors[name]
 
@@ -194,11 +196,23 @@ class _Weights:
         self.tensors[name] = torch.ones(width, dtype=torch.bfloat16)
 
 
-def _language(weights: _Weights, size: Size, known_tokens: int) -> None:
+def _readable(tokenizer: Tokenizer) -> list[int]:
+    """Tokens that are words or signs; bytes of half a letter would be shown as nothing at all."""
+    return [
+        number
+        for token, number in tokenizer.get_vocab().items()
+        if all("!" <= sign <= "~" for sign in token[1:])
+        and token not in SPECIAL_TOKENS
+        and (token[0] == "Ġ" or "!" <= token[0] <= "~")
+    ]
+
+
+def _language(weights: _Weights, size: Size, readable: list[int]) -> None:
     root = "model.language_model."
     embedding = weights.random(f"{root}embed_tokens.weight", size.vocabulary, size.hidden, deviation=0.02)
-    embedding[known_tokens:] = 0  # so that random logits choose tokens that the tokenizer can spell
-    embedding[: len(SPECIAL_TOKENS)] *= 0.1  # … and seldom the end
+    unreadable = torch.ones(size.vocabulary, dtype=torch.bool)
+    unreadable[readable] = False
+    embedding[unreadable] *= 0.1  # so that random logits choose tokens that can be read, and seldom the end
     weights.ones(f"{root}norm.weight", size.hidden)
     for number in range(size.layers):
         layer = f"{root}layers.{number}."
