@@ -20,6 +20,7 @@ import typer
 
 from portal.admin_commands import admin
 from portal.errors import PortalError, SettingsError
+from portal.fleet_commands import fleet
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 cli = typer.Typer(help="The self-service OCR portal.", no_args_is_help=False, pretty_exceptions_enable=False)
 cli.add_typer(admin, name="admin")
+cli.add_typer(fleet, name="fleet")
 
 _MAX_CONNECTIONS = 2000
 _WORK_THREADS = 240  # shared by all synchronous work; uploads that wait for their turn hold most of them

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import app
 from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
-from portal.engine.base import Engine
+from portal.engine import configuration
+from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fakes import written
 from portal.errors import EngineError
-from portal.settings import Settings
+from portal.settings import EngineSettings
 
 
 class ChanceEngine:
@@ -28,9 +29,12 @@ class ChanceEngine:
     async def start(self) -> None:
         """Is ready at once."""
 
-    async def recognise(self, image: PageImage, prompt: TaskPrompt) -> PageText:
+    async def probe(self) -> None:
+        """Always answers."""
+
+    async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
         """A text in seven of ten calls, else nothing, a cut text or an EngineError."""
-        del prompt
+        del prompt, call
         chance = random.random()
         await asyncio.sleep(chance / 10)
         if chance > 0.9:
@@ -42,12 +46,12 @@ class ChanceEngine:
         """Has nothing to free."""
 
 
-def _engines(settings: Settings) -> list[Engine]:
+def _engines(settings: EngineSettings) -> list[Engine]:
     del settings
     return [ChanceEngine()]
 
 
 if __name__ == "__main__":
     os.umask(0o077)
-    app._engines = _engines
+    configuration.configured_engines = _engines
     app.serve()
