@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 from fastapi import Request
@@ -25,6 +25,7 @@ from portal.errors import DocumentRefused, InvalidRequest
 
 _MAX_KEPT_BYTES = 256 * 2**10
 _MAX_HEADER_BYTES = 256
+_FED_AT_ONCE_BYTES = 2**19  # a change of threads for each piece of a body costs more than the piece
 _QUOTE = re.compile(rb'"')
 _MARK_IN_STRING = re.compile(rb'["\\,]')
 _DATA_URL_HEADER = re.compile(rb"data:([^;,]*)(?:;[^;,]+)*;base64,", re.IGNORECASE)
@@ -37,10 +38,23 @@ _ESCAPES = (
 )
 
 
+class Sink(Protocol):
+    """Where the bytes of the data: URL go."""
+
+    def write(self, chunk: bytes, /) -> None:
+        """Appends. Raises PortalError when they are too many."""
+
+    def close(self) -> None:
+        """No more will come. Closing twice is harmless."""
+
+
+File = TypeVar("File", bound=Sink)
+
+
 class Base64File:
     """Decodes base64 text, JSON-escaped and in pieces of any length, into a file."""
 
-    def __init__(self, file: IncomingFile) -> None:
+    def __init__(self, file: Sink) -> None:
         self.file = file
         self._cut = b""
         self._rest = b""
@@ -62,11 +76,11 @@ class Base64File:
         self.file.close()
 
 
-class JsonBody:
+class JsonBody(Generic[File]):
     """A JSON text in pieces: feed it, then ask for its `value`. At most one data: URL is spilled to `file`."""
 
-    def __init__(self, open_file: Callable[[], IncomingFile]) -> None:
-        self.file: IncomingFile | None = None
+    def __init__(self, open_file: Callable[[], File]) -> None:
+        self.file: File | None = None
         self.media_type = ""
         self.placeholder = f"data:;base64,{secrets.token_hex(16)}"
         self._open_file = open_file
@@ -147,26 +161,37 @@ class JsonBody:
         return quote  # `_keep` takes the quote as the string's end
 
 
-async def read_json_body(request: Request, folder: Path, *, file_name: str, max_file_bytes: int) -> JsonBody:
-    """Reads the whole body, its data: URL to a file in `folder`.
+async def read_json_body(
+    request: Request, folder: Path, *, file_name: str, max_file_bytes: int
+) -> JsonBody[IncomingFile]:
+    """Reads the whole body, its data: URL to a file in `folder`. Raises as `fill` does."""
+    body = JsonBody(lambda: IncomingFile(folder / "document", file_name, max_file_bytes))
+    await fill(body, request, max_file_bytes=max_file_bytes)
+    return body
+
+
+async def fill(body: JsonBody[File], request: Request, *, max_file_bytes: int) -> None:
+    """Feeds the request's body into `body`, and closes its file.
 
     Raises InvalidRequest (malformed_body when it is no JSON), DocumentRefused (file_too_large, file_corrupt),
     ClientDisconnect when the sender went away.
     """
     limit_bytes = max_file_bytes * 3 // 2 + _MAX_KEPT_BYTES
     refuse_large_body(request, limit_bytes)
-    body = JsonBody(lambda: IncomingFile(folder / "document", file_name, max_file_bytes))
-    received_bytes = 0
+    received_bytes, waiting = 0, bytearray()
     try:
         async for chunk in request.stream():
             received_bytes += len(chunk)
             if received_bytes > limit_bytes:
                 raise body_too_large(limit_bytes)
-            await run_in_threadpool(body.feed, chunk)
+            waiting += chunk
+            if len(waiting) >= _FED_AT_ONCE_BYTES:
+                fed, waiting = bytes(waiting), bytearray()
+                await run_in_threadpool(body.feed, fed)
+        await run_in_threadpool(body.feed, bytes(waiting))
     finally:
         with anyio.CancelScope(shield=True):
             await run_in_threadpool(body.close)
-    return body
 
 
 def _not_base64() -> DocumentRefused:
