@@ -91,7 +91,7 @@ def _jpeg_size(spooled: SpooledImage) -> tuple[int, int]:
         if marker == 0xFF or marker in _NO_LENGTH:
             at += 1 if marker == 0xFF else 2
         elif marker in _FRAME_HEADERS:
-            return _frame_size(part, _tail(spooled))
+            return _frame_size(part, _tail(spooled, since=at))
         else:
             at += 2 + max(2, int.from_bytes(part[2:4], "big"))
     return _refuse("Its header is damaged.")
@@ -109,8 +109,9 @@ def _webp_size(head: bytes, byte_size: int) -> tuple[int, int]:
     return webp_size(head)
 
 
-def _tail(spooled: SpooledImage) -> bytes:
-    return spooled.read(max(0, spooled.byte_size - _TAIL_BYTES), _TAIL_BYTES)
+def _tail(spooled: SpooledImage, *, since: int = 0) -> bytes:
+    """The last bytes; none from before `since`: a thumbnail in a header has an end of its own."""
+    return spooled.read(max(since, spooled.byte_size - _TAIL_BYTES), _TAIL_BYTES)
 
 
 def _refuse(why: str) -> NoReturn:
