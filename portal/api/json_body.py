@@ -29,8 +29,9 @@ _FED_AT_ONCE_BYTES = 2**19  # a change of threads for each piece of a body costs
 _QUOTE = re.compile(rb'"')
 _MARK_IN_STRING = re.compile(rb'["\\,]')
 _DATA_URL_HEADER = re.compile(rb"data:([^;,]*)(?:;[^;,]+)*;base64,", re.IGNORECASE)
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\s]")
+_SPACE = b" \t\n\r\x0b\x0c"
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
+_LONGEST_ESCAPE = 6
 _ESCAPES = (
     *((rb"\/", b"/"), (rb"\n", b""), (rb"\r", b""), (rb"\t", b"")),
     *((rb"\u002B", b"+"), (rb"\u002b", b"+"), (rb"\u002F", b"/"), (rb"\u002f", b"/")),
@@ -61,13 +62,13 @@ class Base64File:
 
     def write(self, text: bytes) -> None:
         """Raises DocumentRefused when the text is not base64 or the file grows too large."""
-        text = self._cut + text
-        cut = _CUT_ESCAPE.search(text)
+        text = self._cut + text if self._cut else text
+        cut = _CUT_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
         self._cut = cut[0] if cut else b""
         text = self._rest + _plain(text[: cut.start()] if cut else text)
         whole = len(text) - len(text) % 4
         self._rest = text[whole:]
-        self.file.write(_decoded(text[:whole]))
+        self.file.write(_decoded(text[:whole] if self._rest else text))
 
     def close(self) -> None:
         """Decodes what is left, also where the sender left the padding out."""
@@ -188,10 +189,16 @@ async def fill(body: JsonBody[File], request: Request, *, max_file_bytes: int) -
             if len(waiting) >= _FED_AT_ONCE_BYTES:
                 fed, waiting = bytes(waiting), bytearray()
                 await run_in_threadpool(body.feed, fed)
-        await run_in_threadpool(body.feed, bytes(waiting))
-    finally:
+        await run_in_threadpool(_finish, body, bytes(waiting))
+    except BaseException:
         with anyio.CancelScope(shield=True):
             await run_in_threadpool(body.close)
+        raise
+
+
+def _finish(body: JsonBody[File], rest: bytes) -> None:
+    body.feed(rest)
+    body.close()
 
 
 def _not_base64() -> DocumentRefused:
@@ -206,9 +213,7 @@ def _plain(text: bytes) -> bytes:
     if b"\\" in text:
         for escape, character in _ESCAPES:
             text = text.replace(escape, character)
-    if _NOT_BASE64.search(text):
-        raise _not_base64()
-    return b"".join(text.split())
+    return text.translate(None, _SPACE)
 
 
 def _decoded(text: bytes) -> bytes:
