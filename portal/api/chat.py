@@ -34,6 +34,8 @@ from portal.http.given import PortalServices
 from portal.http.problems import encodable, log_refusal, request_id, standing_headers
 from portal.services import Services
 
+_SHORT_BYTES = 8192
+
 routes = APIRouter(prefix="/v1/chat/completions", tags=["Chat"], route_class=ProblemRoute)
 
 
@@ -55,7 +57,7 @@ async def complete_chat(request: Request, services: PortalServices, principal: C
     limit_bytes = min(services.settings.intake.max_file_bytes, MAX_IMAGE_BYTES)
     try:
         await fill(body, request, max_file_bytes=limit_bytes)
-        order = await run_in_threadpool(_order, services, principal, body)
+        order = await _checked(services, principal, body)
         delivering = services.door.deliver(principal, order, request_id=request_id(request.scope))
         return DeliveryResponse(request, await _unless_left(request, delivering))
     finally:
@@ -105,6 +107,14 @@ class DeliveryResponse(StreamingResponse):
         log_refusal(self._request.scope, error)
         problem = encodable(with_openai_error(refusal_body(self._request, error)))
         return b"data: " + json.dumps(problem).encode() + b"\n\n"
+
+
+async def _checked(services: Services, principal: Principal, body: JsonBody[SpooledImage]) -> Order:
+    """The order; looked at in a thread where that may take long."""
+    is_short = body.kept_bytes <= _SHORT_BYTES and (body.file is None or body.file.is_in_memory)
+    if is_short:
+        return _order(services, principal, body)
+    return await run_in_threadpool(_order, services, principal, body)
 
 
 def _order(services: Services, principal: Principal, body: JsonBody[SpooledImage]) -> Order:

@@ -111,6 +111,11 @@ class JsonBody(Generic[File]):
                 "The body is not valid JSON.", remedy="Send valid JSON with 'Content-Type: application/json'."
             ) from error
 
+    @property
+    def kept_bytes(self) -> int:
+        """How long the text is that `value` reads."""
+        return len(self._kept)
+
     def close(self) -> None:
         """Closes the spilled file, also when the body was cut short."""
         if self.file is not None:

@@ -62,6 +62,11 @@ class SpooledImage:
         )
 
     @property
+    def is_in_memory(self) -> bool:
+        """True where reading it touches no disk."""
+        return self.byte_size <= _IN_MEMORY_BYTES
+
+    @property
     def encoded_size(self) -> int:
         """Bytes of its base64."""
         return (self.byte_size + 2) // 3 * 4
