@@ -58,7 +58,7 @@ class Books:
 
         for _ in range(_STORE_TRIES):
             try:
-                await self._writer.write(settled)
+                await self._writer.write(settled, is_patient=True)
                 return
             except Unavailable as error:
                 log.warning("a request's page waits for the database", reason=error.message)

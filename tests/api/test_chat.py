@@ -214,6 +214,7 @@ def test_prompt_of_the_profile_may_be_said_by_any_key(live: Portal, alice: Perso
     plain = alice.client.post(PATH, json=asking(model="hunyuan"))
     assert plain.status_code == 200
     assert hunyuan.received[-1].texts[-1] == listed["prompts"]["document"]
+    assert len(entries(live, alice)) == 2 * 4
     usage = alice.client.get("/v1/usage").json()
     assert usage["total"]["charged"] == 4
 

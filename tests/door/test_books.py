@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from models import LedgerEntry
 from models.base import now
@@ -108,3 +110,37 @@ def test_page_of_a_killed_process_is_swept_and_then_never_charged(
 def test_no_request_outlives_what_its_reservation_may() -> None:
     longest = passage.WAIT_SECONDS + passage.MAX_ENGINE_SECONDS
     assert longest < REQUEST_DEADLINE.total_seconds() / 1.5
+
+
+def test_writes_that_come_together_all_end_and_one_that_breaks_harms_no_other(
+    database: Database, books: Books, alice: Principal
+) -> None:
+    stranger = replace(alice, tenant_id="ten_unknown")
+
+    async def story() -> list[object]:
+        broken = books._writer.write(_breaks)
+        asked = [_reserved(books, who) for who in (alice, stranger, alice, alice)]
+        made = await asyncio.gather(broken, *asked, return_exceptions=True)
+        held = [each for each in made if isinstance(each, Held)]
+        await asyncio.gather(*(books.settle(alice.tenant_id, each, is_delivered=True) for each in held))
+        return [type(each).__name__ for each in made]
+
+    assert asyncio.run(story()) == ["ZeroDivisionError", "Held", "NotFound", "Held", "Held"]
+    assert sorted(kind for kind, *_ in _entries(database)) == ["posted"] * 3 + ["reserved"] * 3
+
+
+def _breaks(session: Session) -> None:
+    session.execute(text("SELECT 1"))
+    raise ZeroDivisionError
+
+
+def test_nothing_is_lost_when_it_closes_with_work_in_hand(database: Database, books: Books, alice: Principal) -> None:
+    async def story() -> None:
+        held = await _reserved(books, alice)
+        settling = asyncio.create_task(books.settle(alice.tenant_id, held, is_delivered=True))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(books.close)
+        await settling
+
+    asyncio.run(story())
+    assert [entry[:2] for entry in _entries(database)] == [("reserved", "request"), ("posted", "delivered")]
