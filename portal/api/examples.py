@@ -22,6 +22,7 @@ CURL: Mapping[str, str] = {
     "post /v1/jobs/{job_id}/retry": f"""curl -sS "{{base}}/v1/jobs/$JOB/retry?wait=30" {_AUTH} \\
   -H "Content-Type: application/json" -d '{{"pages": [1]}}'""",
     "delete /v1/jobs/{job_id}": f'curl -sS -X DELETE "{{base}}/v1/jobs/$JOB" {_AUTH}',
+    "get /v1/deletions": f'curl -sS "{{base}}/v1/deletions" {_AUTH}',
     "post /v1/ocr": f"""{{ printf '{{"model": "default", "document": {{"type": "document_url", "document_url": "'
   printf 'data:application/pdf;base64,'; base64 < scan.pdf | tr -d '\\n'
   printf '"}}}}'; }} | curl -sS "{{base}}/v1/ocr" {_AUTH} \\
