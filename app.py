@@ -275,6 +275,7 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
         finally:
             dispatching.cancel()
             await asyncio.gather(dispatching, return_exceptions=True)
+            await asyncio.to_thread(services.door.close)
             for engine in services.jobs.engines.all:
                 await engine.close()
             services.jobs.sandbox.close()

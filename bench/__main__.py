@@ -1,11 +1,11 @@
-"""`python -m bench [accuracy|throughput|start|history|usage|viewer|admission|kills|sharing]`: all tables, or one."""
+"""`python -m bench [NAME]`: all tables, or one of those below."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-TABLES = ("accuracy", "throughput", "start", "history", "usage", "viewer", "admission", "kills")
+TABLES = ("accuracy", "throughput", "start", "history", "usage", "viewer", "admission", "kills", "gateway")
 WITH_VLLM = ("sharing",)  # `make bench-sharing`: not among all
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import Select, or_, select, update
+from sqlalchemy import Select, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from models import ApiKey, Member, Tenant
@@ -37,6 +37,12 @@ _PREFIX_ALPHABET = string.ascii_lowercase + string.digits
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SHAPE = re.compile(rf"(ocr_[a-z0-9]{{{_PREFIX_LENGTH}}})_[A-Za-z0-9]{{{_SECRET_LENGTH}}}")
 _USE_WRITTEN_EVERY = timedelta(minutes=1)
+_BY_PREFIX = (  # asked at each request: built once
+    select(ApiKey, Tenant, Member)
+    .join(Tenant, Tenant.id == ApiKey.tenant_id)
+    .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == ApiKey.tenant_id))
+    .where(ApiKey.prefix == bindparam("given_prefix"))
+)
 
 
 @dataclass(frozen=True)
@@ -204,12 +210,7 @@ def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKe
 
 def _find(database: Database, prefix: str) -> tuple[ApiKey, Tenant, Member | None] | None:
     with database.reading() as session:
-        row = session.execute(
-            select(ApiKey, Tenant, Member)
-            .join(Tenant, Tenant.id == ApiKey.tenant_id)
-            .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == ApiKey.tenant_id))
-            .where(ApiKey.prefix == prefix)
-        ).one_or_none()
+        row = session.execute(_BY_PREFIX, {"given_prefix": prefix}).one_or_none()
     return (row[0], row[1], row[2]) if row else None
 
 

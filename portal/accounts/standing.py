@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from models import ApiKey, Member
@@ -16,6 +16,12 @@ from models.base import now
 from portal.domain import Principal
 from portal.errors import Unauthenticated
 
+_KEYS = ApiKey.__table__.c
+_KEY_HELD = (  # asked at each write: built once
+    select(_KEYS.revoked_at, _KEYS.expires_at)
+    .where(_KEYS.tenant_id == bindparam("of_tenant"), _KEYS.id == bindparam("of_key"))
+    .with_for_update(key_share=True)
+)
 _REMEDY = "Make a new key on the Keys page."
 
 
@@ -36,11 +42,8 @@ def refuse_ended_key(session: Session, principal: Principal) -> None:
     if principal.api_key_id is None:
         _refuse_removed(session, principal)
         return
-    row = session.execute(
-        select(ApiKey.revoked_at, ApiKey.expires_at)
-        .where(ApiKey.tenant_id == principal.tenant_id, ApiKey.id == principal.api_key_id)
-        .with_for_update(key_share=True)
-    ).one_or_none()
+    own = {"of_tenant": principal.tenant_id, "of_key": principal.api_key_id}
+    row = session.execute(_KEY_HELD, own).one_or_none()
     if row is not None:
         refuse_ended(revoked_at=row.revoked_at, expires_at=row.expires_at)
 

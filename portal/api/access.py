@@ -71,6 +71,7 @@ def _with_scope(scope: Scope) -> Callable[[Principal], Awaitable[Principal]]:
 
 
 Submitter = Annotated[Principal, Depends(_with_scope(Scope.OCR))]
+Chatter = Annotated[Principal, Depends(_with_scope(Scope.CHAT))]
 MemberManager = Annotated[Principal, Depends(_with_scope(Scope.MEMBERS))]
 Reader = Annotated[Principal, Depends(_with_scope(Scope.READ))]
 

@@ -25,6 +25,12 @@ _ORDER_ERRORS = (
     *("rate_limited", "quota_exhausted", "too_many_in_flight", "unavailable", "storage_full", "storage_unavailable"),
 )
 
+_ENGINE_ERRORS = (
+    *("engine_image_refused", "engine_context_too_long", "engine_request_refused", "engine_failed"),
+    *("engine_unavailable", "engine_stream_cut", "engine_silent", "engine_answer_invalid"),
+    *("engine_unauthorized", "engine_model_unknown", "page_timeout"),
+)
+
 Responses = dict[int | str, dict[str, Any]]
 
 
@@ -46,6 +52,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "scope_not_allowed": Refusal(403, "A key cannot give a scope that it does not have."),
     "expiry_not_allowed": Refusal(403, "A key cannot make one that outlives it."),
     "api_key_of_other_member": Refusal(403, "The key is another member's; its member or an owner may revoke it."),
+    "prompt_not_allowed": Refusal(403, "The text is none of the model's own prompts; others need the scope prompt."),
     "tenant_suspended": Refusal(403, "The admin suspended your tenant, or stopped new work; the detail says why."),
     "members_not_allowed": Refusal(403, "Only an owner manages members and invites."),
     "keys_not_allowed": Refusal(403, "Only an owner's key with scope ocr or admin manages keys."),
@@ -95,7 +102,12 @@ REFUSALS: Mapping[str, Refusal] = {
     "page_out_of_range": Refusal(422, "The page selection names a page that a document does not have."),
     "unknown_model": Refusal(422, "No engine and no checkpoint has this name; /v1/models lists them."),
     "task_unavailable": Refusal(422, "The engine cannot do this task; /v1/models says why."),
-    "option_not_offered": Refusal(422, "An option of Mistral's API that this portal cannot honour."),
+    "option_not_offered": Refusal(422, "An option of Mistral's or OpenAI's API that this portal cannot honour."),
+    "prompt_not_taken": Refusal(422, "The model takes an image alone, and text was sent."),
+    "engine_image_refused": Refusal(422, "The engine cannot read this image."),
+    "engine_context_too_long": Refusal(422, "Image and text are more than the engine takes in at once."),
+    "engine_request_refused": Refusal(422, "The engine refuses a parameter of the request."),
+    "engine_failed": Refusal(422, "The engine failed on this image."),
     "url_refused": Refusal(422, "A remote URL: the portal fetches none."),
     "no_page_read": Refusal(422, "Every page failed; the remedy is the first page's."),
     "api_key_name": Refusal(422, "The key's name is empty or has characters that cannot be shown."),
@@ -128,6 +140,13 @@ REFUSALS: Mapping[str, Refusal] = {
     "unavailable": Refusal(503, "A part that is needed does not answer; see Retry-After. A job_id: the job goes on."),
     "storage_full": Refusal(503, "The portal's disk is full."),
     "storage_unavailable": Refusal(503, "The portal's storage does not work."),
+    "engine_unavailable": Refusal(503, "The engine is away; jobs are taken and wait for it. See Retry-After."),
+    "engine_stream_cut": Refusal(503, "The engine's answer was cut off."),
+    "engine_silent": Refusal(503, "The engine said nothing for too long."),
+    "engine_answer_invalid": Refusal(503, "What answers at the engine's address is no vLLM."),
+    "engine_unauthorized": Refusal(503, "The engine refuses the portal's key; tell the operator."),
+    "engine_model_unknown": Refusal(503, "The engine does not serve its model; tell the operator."),
+    "page_timeout": Refusal(503, "The answer was not complete in the time that one may take."),
     "still_running": Refusal(504, "The wait elapsed; the job goes on under its job_id."),
 }
 
@@ -246,11 +265,23 @@ def ocr() -> Responses:
     """The errors of POST /v1/ocr."""
     own = ("job_cancelled", "option_not_offered", "url_refused", "no_page_read", "still_running")
     read: Responses = {200: {"headers": RATE_LIMIT_HEADERS}}
-    return read | writing(*_BODY_ERRORS, *_FILE_ERRORS, *own, *_ORDER_ERRORS)
+    return read | writing(*_BODY_ERRORS, *_FILE_ERRORS, *own, *_ORDER_ERRORS, "engine_unavailable")
 
 
-def ocr_request(request: type[BaseModel]) -> dict[str, Any]:
-    """The body of POST /v1/ocr, which the route reads itself, as it streams."""
+def chat() -> Responses:
+    """What POST /v1/chat/completions answers."""
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    own: Responses = {200: {"description": "The answer, whole or as a stream", "content": stream}}
+    own[200]["headers"] = RATE_LIMIT_HEADERS
+    asked = ("option_not_offered", "prompt_not_taken", "prompt_not_allowed", "url_refused", "file_empty")
+    files = ("file_corrupt", "too_many_pixels", "unknown_model", "task_unavailable")
+    limits = ("tenant_suspended", "rate_limited", "quota_exhausted", "too_many_in_flight", "backlog_full")
+    away = ("unavailable", "storage_full", "storage_unavailable")
+    return own | _scoped(Scope.CHAT, *_BODY_ERRORS, *asked, *files, *_ENGINE_ERRORS, *limits, *away)
+
+
+def json_request(request: type[BaseModel]) -> dict[str, Any]:
+    """A JSON body that the route reads itself, as it streams."""
     schema = {"$ref": f"#/components/schemas/{request.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

@@ -27,6 +27,10 @@ CURL: Mapping[str, str] = {
   printf 'data:application/pdf;base64,'; base64 < scan.pdf | tr -d '\\n'
   printf '"}}}}'; }} | curl -sS "{{base}}/v1/ocr" {_AUTH} \\
   -H "Content-Type: application/json" --data-binary @-""",
+    "post /v1/chat/completions": f"""{{ printf '{{"model": "default", "messages": [{{"role": "user", "content": ['
+  printf '{{"type": "image_url", "image_url": {{"url": "data:image/png;base64,'; base64 < scan.png | tr -d '\\n'
+  printf '"}}}}]}}]}}'; }} | curl -sS "{{base}}/v1/chat/completions" {_AUTH} \\
+  -H "Content-Type: application/json" --data-binary @-""",
     "get /v1/models": f'curl -sS "{{base}}/v1/models" {_AUTH}',
     "get /v1/usage": f'curl -sS "{{base}}/v1/usage" {_AUTH}',
     "get /v1/usage.csv": f'curl -sS "{{base}}/v1/usage.csv" {_AUTH} -o usage.csv',
@@ -95,6 +99,22 @@ answer = client.ocr.process(
     document={"type": "document_url", "document_url": "data:application/pdf;base64," + document},
 )
 print(answer.pages[0].markdown)"""
+
+OPENAI_PYTHON = """import base64
+from openai import OpenAI
+
+client = OpenAI(api_key=KEY, base_url="{base}/v1")
+image = base64.b64encode(open("scan.png", "rb").read()).decode()
+answer = client.chat.completions.create(
+    model="default",
+    messages=[
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + image}}],
+        }
+    ],
+)
+print(answer.choices[0].message.content)"""
 
 
 def with_base(text: str, base_url: str) -> str:

@@ -163,6 +163,16 @@ class ModelCapabilitiesBody(_Body):
     completion_chat: bool = False
 
 
+class ChatOffer(_Body):
+    """What POST /v1/chat/completions takes for the model."""
+
+    prompts: dict[str, str] = Field(
+        description="Texts that any key may send, by mode or task; none where the model takes an image alone"
+    )
+    max_tokens: int = Field(description="The longest answer")
+    max_pixels: int = Field(description="Width × height of an image at most")
+
+
 class ModelBody(_Body):
     """An engine as a model, for OpenAI's and Mistral's clients: what it can read, and why not where it cannot."""
 
@@ -182,6 +192,7 @@ class ModelBody(_Body):
     targets: list[str] = Field(description="Codes of the languages that it translates into")
     purpose: str = Field(description="What it is good for, in words")
     licence: str = Field(description="Licence of the checkpoint")
+    chat: ChatOffer | None = Field(description="null for one that is not on vLLM: it reads jobs only")
     notice: str | None = Field(description="What the licence wants people to be told")
 
 
@@ -290,7 +301,7 @@ def created_key_body(key: ApiKeyView, secret: str) -> CreatedKeyBody:
     return CreatedKeyBody(**key_body(key).model_dump(), key=secret)
 
 
-def model_body(capability: EngineCapability, *, is_default: bool) -> ModelBody:
+def model_body(capability: EngineCapability, *, is_default: bool, chat: ChatOffer | None) -> ModelBody:
     """An engine's capability in the shape of an OpenAI model. `created` is unknown, so 0."""
     return ModelBody(
         id=capability.name,
@@ -306,6 +317,8 @@ def model_body(capability: EngineCapability, *, is_default: bool) -> ModelBody:
         targets=list(capability.targets),
         purpose=capability.purpose,
         licence=capability.licence,
+        capabilities=ModelCapabilitiesBody(completion_chat=chat is not None),
+        chat=chat,
         notice=capability.notice,
     )
 

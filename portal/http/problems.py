@@ -70,6 +70,11 @@ def request_id(scope: Scope) -> str:
 
 def problem(scope: Scope, error: PortalError, *, type_uri: str = NO_TYPE) -> JSONResponse:
     """The answer to a refusal, with Retry-After where waiting helps; never cached."""
+    return problem_answer(problem_body(scope, error, type_uri=type_uri), problem_headers(error))
+
+
+def problem_body(scope: Scope, error: PortalError, *, type_uri: str = NO_TYPE) -> dict[str, Any]:
+    """A refusal as a problem."""
     body: dict[str, Any] = {
         "type": type_uri,
         "title": title_of(error.code),
@@ -81,14 +86,18 @@ def problem(scope: Scope, error: PortalError, *, type_uri: str = NO_TYPE) -> JSO
     }
     if error.job_id is not None:
         body |= {"job_id": error.job_id, "links": {"self": f"/v1/jobs/{error.job_id}"}}
-    headers: dict[str, str] = {}
     if isinstance(error, LimitReached):
         body |= {"limit": error.limit, "allowed": error.allowed, "used": error.used}
+    return body
+
+
+def problem_headers(error: PortalError) -> dict[str, str]:
+    """What a refusal says in headers: the limit that binds, and when trying again can help."""
+    headers: dict[str, str] = {}
+    if isinstance(error, LimitReached):
         headers |= rate_limit_headers(error.limit, error.allowed, error.used, error.reset_seconds)
     seconds = retry_after_seconds(error)
-    if seconds is not None:
-        headers["Retry-After"] = str(seconds)
-    return problem_answer(body, headers)
+    return headers if seconds is None else {**headers, "Retry-After": str(seconds)}
 
 
 def rate_limit_headers(limit: str, allowed: int, used: int, reset_seconds: int | None) -> dict[str, str]:
@@ -119,7 +128,7 @@ def title_of(code: str) -> str:
 
 def problem_answer(body: Mapping[str, Any], headers: Mapping[str, str]) -> JSONResponse:
     """A problem's body as an answer with its request id; never cached. Its text may be a caller's, so any."""
-    body = {name: _encodable(value) if isinstance(value, str) else value for name, value in body.items()}
+    body = encodable(body)
     own = {"Cache-Control": "no-store", "X-Request-Id": str(body["request_id"])}
     return JSONResponse(body, status_code=body["status"], headers={**own, **headers}, media_type=PROBLEM_MEDIA_TYPE)
 
@@ -131,9 +140,11 @@ def log_refusal(scope: Scope, error: PortalError) -> None:
         log.warning("request refused", request_id=request_id(scope), code=error.code, cause=cause)
 
 
-def _encodable(text: str) -> str:
-    """The text with '?' for halves of surrogate pairs, which JSON can name and UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def encodable(value: Any) -> Any:
+    """The value with '?' for halves of surrogate pairs in its texts, which JSON can name and UTF-8 cannot hold."""
+    if isinstance(value, Mapping):
+        return {name: encodable(each) for name, each in value.items()}
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
 def without_keys(text: str) -> str:

@@ -21,12 +21,15 @@ from portal.settings import Settings
 DEFAULT = "default"
 
 
+_STARTING = "it is still starting."
+
+
 class Engines:
     """The configured engines by name; the first is the default."""
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self._engines = {engine.capability.name: engine for engine in engines}
-        self._troubles: dict[str, str | None] = dict.fromkeys(self._engines, "it is still starting.")
+        self._troubles: dict[str, str | None] = dict.fromkeys(self._engines, _STARTING)
 
     @property
     def all(self) -> tuple[Engine, ...]:
@@ -67,6 +70,10 @@ class Engines:
     def is_ready(self, engine: Engine) -> bool:
         """True once the engine has read its probe image."""
         return self._troubles[engine.capability.name] is None
+
+    def is_starting(self, engine: Engine) -> bool:
+        """True until it is known whether the engine came up."""
+        return self._troubles[engine.capability.name] == _STARTING
 
     @property
     def troubles(self) -> dict[str, str]:

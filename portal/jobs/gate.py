@@ -10,6 +10,7 @@ database and the requests that wait in memory.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from portal.jobs.fairness import FairQueue
 from portal.jobs.pace import PAGES_AHEAD
 
 MAX_WAITING_REQUESTS = 100
+_LATEST_SHARE = 0.2  # of the latest turn in the mean length of direct requests' turns
 DIRECT = "direct requests"  # the flow of a tenant beside its jobs, whose ids are no such words
 
 
@@ -68,6 +70,12 @@ class Gate:
         self._pages: dict[str, dict[str, int]] = {}
         self._weights: Mapping[str, float] = {}
         self._requests: dict[str, deque[asyncio.Future[None]]] = {}
+        self._turn_seconds: float | None = None
+
+    @property
+    def drain_seconds(self) -> float | None:
+        """Seconds between two ends of direct requests with all slots busy; None before the first has ended."""
+        return None if self._turn_seconds is None else self._turn_seconds / max(1, self.engine.slots)
 
     @property
     def is_full(self) -> bool:
@@ -118,9 +126,15 @@ class Gate:
         await self._granted(tenant_id, weight)
         try:
             async with self.slots:
+                began = time.monotonic()
                 yield
+                self._note(time.monotonic() - began)
         finally:
             self.end()
+
+    def _note(self, seconds: float) -> None:
+        before = seconds if self._turn_seconds is None else self._turn_seconds
+        self._turn_seconds = before + _LATEST_SHARE * (seconds - before)
 
     async def _granted(self, tenant_id: str, weight: float) -> None:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

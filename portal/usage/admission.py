@@ -19,6 +19,7 @@ from models import LedgerEntry, Reservation, TenantUsage
 from models.base import new_id, now
 from portal.db import insert_into
 from portal.domain import Limit, Principal
+from portal.errors import DocumentRefused
 from portal.usage.bindings import refusal
 from portal.usage.counters import Counters, counters_of, window_of
 from portal.usage.limits import Limits, Terms, refuse_suspended, terms_of
@@ -35,13 +36,17 @@ _RESERVE, _ENTER = insert(Reservation.__table__), insert(LedgerEntry.__table__) 
 
 @dataclass(frozen=True)
 class Ask:
-    """What pages are asked for: how many, for which job (None at the door), task and engine, and on what occasion."""
+    """What pages are asked for: how many, for which job (None at the door), task and engine, and on what occasion.
+
+    `file_bytes` is the size of a file that is not looked at otherwise: the plan's limit is applied to it here.
+    """
 
     pages: int
     job_id: str | None
     task: str
     engine: str
     reason: Literal["submitted", "retried", "request", "sample"] = "submitted"
+    file_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,28 @@ class Held:
 def reserve(session: Session, principal: Principal, ask: Ask, *, at: datetime | None = None) -> Held:
     """Sets `ask.pages` pages aside and counts one request, at the aware moment `at` (now).
 
-    Raises LimitReached, Forbidden when the tenant is suspended, NotFound when it is gone: the caller's transaction
-    must then be rolled back, and nothing is counted.
+    Raises LimitReached, Forbidden when the tenant is suspended, NotFound when it is gone, DocumentRefused: then nothing
+    is written or counted.
     """
     at = at or now()
     terms = terms_of(session, principal.tenant_id, at=at)
     refuse_suspended(terms)
+    _refuse_large_file(ask, terms.limits)
     period = period_at(at, terms.time_zone)
     counters = _counted(session, principal.tenant_id, ask.pages, terms.limits, period)
     reservation_id = _stored(session, principal, ask, counters)
     note_thresholds(session, principal.tenant_id, terms.limits, counters, pages=ask.pages)
     return Held(reservation_id, ask.job_id, terms, period, counters)
+
+
+def _refuse_large_file(ask: Ask, limits: Limits) -> None:
+    allowed = limits.max_file_bytes
+    if allowed is not None and ask.file_bytes > allowed:
+        raise DocumentRefused(
+            f"The file is larger than the {allowed / 2**20:.4g} MiB that your plan allows.",
+            code="file_too_large",
+            remedy="Send it as JPEG, or scanned at a lower resolution; or ask for more on the Usage page.",
+        )
 
 
 def _counted(session: Session, tenant_id: str, pages: int, limits: Limits, period: Period) -> Counters:

@@ -98,14 +98,6 @@ def return_rest(
     return rest
 
 
-def post_request(session: Session, tenant_id: str, reservation_id: str, reason: str = "delivered") -> None:
-    """Posts the one page of a request at the door whose text was delivered; does nothing when it is closed."""
-    reservation = _locked(session, tenant_id, reservation_id)
-    if _pending(reservation):
-        _move(session, reservation, posted=1)
-        session.add(entry_of(reservation, kind="posted", reason=reason, pages=1))
-
-
 def entry_of(reservation: Reservation, *, kind: Kind, reason: str, pages: int) -> LedgerEntry:
     """An entry on the reservation's terms, not of one page."""
     return LedgerEntry(

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,9 @@ from portal.db import Database
 from portal.documents.sandbox import Sandbox
 from portal.documents.storage import Storage
 from portal.domain import Principal, Role, Scope
+from portal.engine.base import Engine
 from portal.engine.fakes import FakeEngine, answers
+from portal.http.connections import BoundedHttpProtocol
 from portal.jobs.context import Engines, JobContext
 from portal.jobs.dispatch import Dispatcher
 from portal.jobs.notices import Notices
@@ -76,15 +78,25 @@ class Persona:
 
 @pytest.fixture(scope="session")
 def _live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    engine = FakeEngine()
+    with serving(tmp_path_factory.mktemp("portal"), [engine]) as (url, services):
+        yield Portal(url, services, engine)
+
+
+@contextlib.contextmanager
+def serving(data_dir: Path, engines: Sequence[Engine]) -> Iterator[tuple[str, Services]]:
+    """A portal with these engines in a thread of this process; its address and its parts."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        engine = FakeEngine()
-        services = _services(tmp_path_factory.mktemp("portal"), port, engine)
-        server = uvicorn.Server(uvicorn.Config(_app(services), log_config=None, access_log=False, lifespan="on"))
+        services = _services(data_dir, port, engines)
+        config = uvicorn.Config(
+            _app(services), http=BoundedHttpProtocol, log_config=None, access_log=False, lifespan="on"
+        )
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield Portal(f"http://127.0.0.1:{port}", services, engine)
+            yield f"http://127.0.0.1:{port}", services
         finally:
             server.should_exit = True
             thread.join(timeout=20)
@@ -92,7 +104,7 @@ def _live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
             services.database.dispose()
 
 
-def _services(data_dir: Path, port: int, engine: FakeEngine) -> Services:
+def _services(data_dir: Path, port: int, engines: Sequence[Engine]) -> Services:
     settings = Settings(
         ServerSettings(port=port),
         StoreSettings(data_dir=data_dir),
@@ -103,7 +115,7 @@ def _services(data_dir: Path, port: int, engine: FakeEngine) -> Services:
     database = Database(settings.database_url)
     Base.metadata.create_all(database.engine)
     sandbox = Sandbox(settings.intake)
-    jobs = JobContext(settings, database, Storage(data_dir), sandbox, Engines([engine]), Notices())
+    jobs = JobContext(settings, database, Storage(data_dir), sandbox, Engines(engines), Notices())
     return Services(settings, database, Peppers.from_secrets(["s" * 40]), jobs)
 
 
@@ -115,6 +127,9 @@ def _app(services: Services) -> SecurityHeaders:
         dispatching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await dispatching
+        await asyncio.to_thread(services.door.close)
+        for engine in services.jobs.engines.all:
+            await engine.close()
 
     app = FastAPI(openapi_url=None, lifespan=lifespan)
     app.include_router(portal.api.router(services))

@@ -95,12 +95,14 @@ def test_every_example_does_what_it_says(
     assert run("list_models")["data"][0]["id"] == "fake"
     assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
     assert run("ask_price")["pages"] == 1
+    chatting = people(alice.principal, scopes=(Scope.CHAT,))
+    assert run("complete_chat", KEY=chatting.key)["code"] == "task_unavailable"
     assert run("show_usage")["total"]["charged"] == 2, "what read_document sent was read before, so it was free"
     run("download_usage")
-    assert len((tmp_path / "usage.csv").read_text().splitlines()) == 3
+    assert len((tmp_path / "usage.csv").read_text().splitlines()) == 2
     made = run("create_key")
     assert made["name"] == "nightly import"
-    assert len(run("list_keys")["data"]) == 3
+    assert len(run("list_keys")["data"]) == 4
     assert run("rotate_key", KEY_ID=made["id"])["name"] == "nightly import"
     assert run("revoke_key", KEY_ID=made["id"])["revoked_at"]
     _run_as_admin(run, live, people)
@@ -156,6 +158,8 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
     operations = _operations(document)
     assert set(operations) == {
         "POST /v1/ocr",
+        "POST /v1/chat/completions",
+        "GET /v1/deletions",
         "POST /v1/jobs",
         "GET /v1/jobs",
         "GET /v1/jobs/{job_id}",
@@ -164,8 +168,6 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "POST /v1/jobs/{job_id}/cancel",
         "POST /v1/jobs/{job_id}/retry",
         "DELETE /v1/jobs/{job_id}",
-        "GET /v1/deletions",
-        "GET /v1/models",
         "GET /v1/usage",
         "GET /v1/usage.csv",
         "POST /v1/price",

@@ -312,3 +312,32 @@ def test_any_text_is_answered_when_it_is_no_text_at_all(alice: Persona, text: st
     named = {"type": "document_url", "document_url": data_url(pdf(1)), "document_name": text}
     reply = alice.client.post("/v1/ocr", content=json.dumps(_request() | {"document": named}))
     assert reply.status_code in (200, 422), reply.text
+
+
+def test_request_is_refused_at_once_when_its_engine_is_away(live: Portal, alice: Persona) -> None:
+    engines = live.services.jobs.engines
+    engines.mark(live.engine, "it does not answer.")
+    reply = alice.client.post("/v1/ocr", json=_request())
+    engines.mark(live.engine, None)
+    body = assert_problem(reply, 503, "engine_unavailable")
+    assert "job_id" not in body
+    assert 5 <= int(reply.headers["Retry-After"]) <= 15
+    assert alice.client.get("/v1/jobs").json()["data"] == []
+
+
+def test_request_takes_a_place_in_the_waiting_room_while_it_waits(
+    live: Portal, alice: Persona, charlie: Persona, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = live.services.jobs.gates.room
+    monkeypatch.setattr(room, "places", 1)
+    live.engine.is_held = True
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(alice.client.post, "/v1/ocr", json=_request())
+        wait_until(lambda: room.taken == 1)
+        reply = charlie.client.post("/v1/ocr", json=_request())
+        live.engine.is_held = False
+        assert held.result().status_code == 200
+    assert_problem(reply, 503, "backlog_full")
+    assert int(reply.headers["Retry-After"]) >= 1
+    assert charlie.client.get("/v1/jobs").json()["data"] == []
+    assert room.taken == 0

@@ -12,9 +12,10 @@ from models import LedgerEntry, RefusalCount, Reservation, UsageNotice
 from models.base import now
 from portal.errors import LimitReached, NotFound
 from portal.usage.admission import Ask, Held, reserve
-from portal.usage.ledger import Outcome, end_page, post_request, return_page, return_rest
+from portal.usage.ledger import Outcome, end_page, return_page, return_rest
 from portal.usage.receipts import receipts
 from portal.usage.refusals import counting_refusals
+from portal.usage.request_ends import end_request
 from portal.usage.standing import standing_of
 from tests.ledger import assert_books_agree, limit_tenant, page_ends
 from tests.usage.conftest import Books
@@ -95,7 +96,7 @@ def test_a_request_is_posted_once_and_what_is_identical_is_returned(books: Books
     door = _held(books, 1, reason="request")
     for _ in range(2):
         with books.database.transaction() as session:
-            post_request(session, books.alice.tenant_id, door.reservation_id)
+            end_request(session, books.alice.tenant_id, door.reservation_id, is_delivered=True)
     held = _held(books, 2)
     with books.database.transaction() as session:
         return_page(session, books.page(held.reservation_id, "pag_7"), "identical")

@@ -53,12 +53,22 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class ImageRule:
-    """How large a page's image is sent, and as what. Smaller pages are enlarged only where `enlarges`."""
+    """How large a page's image is sent, and as what. Smaller pages are enlarged only where `enlarges`.
+
+    `taken_pixels` bounds an image that is passed on as it came (portal/door): more than `max_pixels` only where the
+    server's own processor shrinks it before the checkpoint sees it.
+    """
 
     longest_side_px: int
     max_pixels: int
     form: Literal["png", "jpeg"]
     enlarges: bool = False
+    taken_pixels: int | None = None
+
+    @property
+    def max_taken_pixels(self) -> int:
+        """The most pixels of an image that is passed on as it came."""
+        return self.taken_pixels or self.max_pixels
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ LIGHTON: Final = Profile(
     # Warmer, and what was said already is less likely: measured by nobody, but the first way has looped.
     retry_sampling=Sampling(temperature=0.6, top_p=0.9, repetition_penalty=1.1),
     # The card's scripts bring the longest side to 1540 px from either side. About 2.5 k image tokens.
-    image=ImageRule(longest_side_px=1540, max_pixels=1540 * 1540, form="png", enlarges=True),
+    # Its processor in vLLM brings larger images to 1540 px by itself, so a 300-dpi page may come as it is.
+    image=ImageRule(1540, max_pixels=1540 * 1540, form="png", enlarges=True, taken_pixels=25_000_000),
     max_tokens=4096,
     prompt_tokens=3200,
     licence=Licence("Apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0"),

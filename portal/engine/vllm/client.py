@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -20,6 +20,9 @@ from portal.engine.loops import LoopDetector, without_repeats
 from portal.engine.vllm import failures
 from portal.engine.vllm.options import ServerOptions
 
+Result = TypeVar("Result")
+
+_CHAT = "/chat/completions"
 _CONNECT_SECONDS = 5.0
 _SHORT_SECONDS = 10.0
 _MAX_CHARACTERS = 1_000_000
@@ -75,6 +78,43 @@ class ChatClient:
                     raise failures.not_understood(self.name)
         return self._ended(answer, finish)
 
+    @asynccontextmanager
+    async def posting(
+        self, content: AsyncIterable[bytes], length_bytes: int, call: Call, *, head_seconds: float | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """The answer (200, its body not read) to a body that the caller made; aborted when the block ends.
+
+        `head_seconds` bounds the wait for it. Raises EngineError, also for what fails while the block reads it.
+        """
+        headers = {**self._headers(call), "Content-Type": "application/json", "Content-Length": str(length_bytes)}
+        request = self._client().build_request("POST", self._url(_CHAT), content=content, headers=headers)
+        with self._translated():
+            answer = await self._within(self._client().send(request, stream=True), head_seconds)
+            try:
+                await self._require_success(answer)
+                yield answer
+            finally:
+                await answer.aclose()
+
+    async def pieces(self, answer: httpx.Response, *, is_begun: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
+        """The answer's body as it comes; no piece may be late, but before `is_begun` more time is given.
+
+        Raises EngineError.
+        """
+        pieces = answer.aiter_bytes()
+        while True:
+            seconds = self._options.silence_seconds if is_begun() else self._options.first_token_seconds
+            with self._translated():
+                piece = await self._within(anext(pieces, None), seconds)
+            if piece is None:
+                return
+            yield piece
+
+    @property
+    def first_token_seconds(self) -> float:
+        """How long the first piece of an answer may take."""
+        return self._options.first_token_seconds
+
     async def close(self) -> None:
         """Closes the connections; calls under way fail. Closing twice is harmless."""
         http, self._http = self._http, None
@@ -102,7 +142,7 @@ class ChatClient:
 
     async def _chunks(self, body: dict[str, Any], call: Call) -> AsyncGenerator[dict[str, Any], None]:
         """The chunks of the stream, up to [DONE]; without that it was cut."""
-        request = self._client().build_request("POST", self._url("/chat/completions"), json=body)
+        request = self._client().build_request("POST", self._url(_CHAT), json=body)
         request.headers.update(self._headers(call))
         async with aclosing(self._lines(request)) as lines:
             async for line in lines:
@@ -119,29 +159,40 @@ class ChatClient:
         """Lines of the answer's body, none of which may be late."""
         early, answer = _EARLY_CHUNKS, None
         try:
-            answer = await self._within(self._client().send(request, stream=True), is_first=True)
-            if answer.status_code != 200:
-                words = (await self._within(answer.aread(), is_first=False))[:_WORDS_BYTES]
-                raise failures.refused(self.name, self.model, answer.status_code, words.decode(errors="replace"))
-            lines = answer.aiter_lines()
-            while (line := await self._within(anext(lines, None), is_first=early > 0)) is not None:
-                early -= line.startswith("data:")
-                yield line
-        except (httpx.ConnectError, httpx.ConnectTimeout):
-            raise failures.away(self.name) from None
-        except (httpx.TransportError, httpx.StreamError):
-            raise failures.cut(self.name) from None
+            with self._translated():
+                answer = await self._within(self._client().send(request, stream=True), self._seconds(is_first=True))
+                await self._require_success(answer)
+                lines = answer.aiter_lines()
+                while (line := await self._within(anext(lines, None), self._seconds(is_first=early > 0))) is not None:
+                    early -= line.startswith("data:")
+                    yield line
         finally:
             if answer is not None:
                 await answer.aclose()
 
-    async def _within(self, waiting: Any, *, is_first: bool) -> Any:
-        seconds = self._options.first_token_seconds if is_first else self._options.silence_seconds
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise failures.away(self.name) from None
+        except (httpx.TransportError, httpx.StreamError):
+            raise failures.cut(self.name) from None
+
+    async def _require_success(self, answer: httpx.Response) -> None:
+        if answer.status_code != 200:
+            words = (await self._within(answer.aread(), self._seconds(is_first=False)))[:_WORDS_BYTES]
+            raise failures.refused(self.name, self.model, answer.status_code, words.decode(errors="replace"))
+
+    def _seconds(self, *, is_first: bool) -> float:
+        return self._options.first_token_seconds if is_first else self._options.silence_seconds
+
+    async def _within(self, waiting: Awaitable[Result], seconds: float | None) -> Result:
         try:
             async with asyncio.timeout(seconds):
                 return await waiting
         except TimeoutError:
-            raise failures.silent(self.name, seconds) from None
+            raise failures.silent(self.name, seconds or 0) from None
 
     def _decoded(self, data: str) -> dict[str, Any]:
         try:

@@ -46,6 +46,11 @@ class VllmEngine:
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
 
+    @property
+    def max_tokens(self) -> int:
+        """The longest answer: the profile's, or what the server's context leaves beside a page."""
+        return self._max_tokens
+
     async def start(self) -> None:
         """Looks whether the model is served, and sends it an image: the first one takes long, and must be taken.
 
