@@ -12,6 +12,7 @@ from portal.usage.counters import WINDOW_SECONDS, Counters, window_of
 from portal.usage.limits import Limits
 from portal.usage.periods import Period
 
+_ROUNDING = 1e-6  # of seconds: what is told as a whole second must be enough
 _IN_FLIGHT_RETRY_SECONDS = 15  # who knows the engines' pace says better (portal/jobs/backlog.py)
 
 
@@ -132,6 +133,6 @@ def _rate_wait_seconds(counters: Counters, allowed: int, at: datetime) -> int:
     _, elapsed = window_of(at)
     spare = allowed - 1 - counters.window_requests
     if spare >= 0 and counters.previous_requests:
-        return max(1, ceil((1 - spare / counters.previous_requests - elapsed) * WINDOW_SECONDS))
+        return max(1, ceil((1 - spare / counters.previous_requests - elapsed) * WINDOW_SECONDS + _ROUNDING))
     later = max(0.0, 1 - (allowed - 1) / max(1, counters.window_requests))
-    return max(1, ceil((1 - elapsed + later) * WINDOW_SECONDS))
+    return max(1, ceil((1 - elapsed + later) * WINDOW_SECONDS + _ROUNDING))

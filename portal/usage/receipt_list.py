@@ -69,7 +69,7 @@ def list_receipts(session: Session, tenant_id: str, asked: ReceiptsAsked) -> lis
         select(Reservation, ApiKey.name, Member.email)
         .outerjoin(ApiKey, (ApiKey.id == Reservation.api_key_id) & (ApiKey.tenant_id == tenant_id))
         .outerjoin(Member, (Member.id == Reservation.member_id) & (Member.tenant_id == tenant_id))
-        .where(Reservation.tenant_id == tenant_id, Reservation.pages > 0, *_of_days(asked), *_after(asked))
+        .where(Reservation.tenant_id == tenant_id, Reservation.reason != "sample", *_of_days(asked), *_after(asked))
         .order_by(*_order(asked))
         .limit(min(max(asked.limit, 1), MAX_LISTED))
     ).all()

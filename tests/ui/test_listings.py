@@ -97,9 +97,9 @@ def test_members_are_offered_only_what_they_may_do_with_a_key() -> None:
     none = key("first", id="key_none", member_id=None, created_by=None)
     bob = replace(OWNER, member_id="mem_bob", email="bob@acme.example", role=Role.MEMBER)
     targets = re.compile(r'data-action="\w+" data-target="(\w+)"')
-    assert targets.findall(keys.listing([theirs, own, none], NOW, bob)) == ["key_bob", "key_bob"]
-    assert len(targets.findall(keys.listing([theirs, own, none], NOW, OWNER))) == 6
-    owners = re.findall(r"<small>Owner</small><span>(.*?)</span>", keys.listing([theirs, own, none], NOW, bob))
+    assert targets.findall(keys.listing([theirs, own, none], NOW, bob, {})) == ["key_bob", "key_bob"]
+    assert len(targets.findall(keys.listing([theirs, own, none], NOW, OWNER, {}))) == 6
+    owners = re.findall(r"<small>Owner</small><span>(.*?)</span>", keys.listing([theirs, own, none], NOW, bob, {}))
     assert owners == ["alice@acme.example", "you", "the operator"]
 
 
