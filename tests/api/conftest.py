@@ -84,11 +84,11 @@ def _live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
 
 
 @contextlib.contextmanager
-def serving(data_dir: Path, engines: Sequence[Engine]) -> Iterator[tuple[str, Services]]:
+def serving(data_dir: Path, engines: Sequence[Engine], *, page_seconds: int = 10) -> Iterator[tuple[str, Services]]:
     """A portal with these engines in a thread of this process; its address and its parts."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        services = _services(data_dir, port, engines)
+        services = _services(data_dir, port, engines, page_seconds)
         config = uvicorn.Config(
             _app(services), http=BoundedHttpProtocol, log_config=None, access_log=False, lifespan="on"
         )
@@ -104,13 +104,13 @@ def serving(data_dir: Path, engines: Sequence[Engine]) -> Iterator[tuple[str, Se
             services.database.dispose()
 
 
-def _services(data_dir: Path, port: int, engines: Sequence[Engine]) -> Services:
+def _services(data_dir: Path, port: int, engines: Sequence[Engine], page_seconds: int) -> Services:
     settings = Settings(
         ServerSettings(port=port),
         StoreSettings(data_dir=data_dir),
         AccountSettings(),
         IntakeSettings(max_file_bytes=2**20, max_job_files=4, max_document_pages=20),
-        EngineSettings(page_seconds=10, max_backlog_pages=30),
+        EngineSettings(page_seconds=page_seconds, max_backlog_pages=30),
     )
     database = Database(settings.database_url)
     Base.metadata.create_all(database.engine)

@@ -73,7 +73,7 @@ class DoorPortal:
 @contextmanager
 def door_portal(folder: Path, engine: VllmEngine) -> Iterator[DoorPortal]:
     """A portal with this engine, once that has read its probe page."""
-    with serving(folder, [engine]) as (url, services):
+    with serving(folder, [engine], page_seconds=300) as (url, services):
         with services.database.transaction() as session:
             alice = create_tenant(session, name="acme", email="alice@acme.example", password_hash="x")
         unlimited = {"requests_per_minute": None, "pages_in_flight": None}
