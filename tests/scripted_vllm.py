@@ -56,6 +56,7 @@ class Failure(StrEnum):
     REPETITION = "the text repeats itself until max_tokens, or until repetition_detection ends it"
     SHUTTING_DOWN = "500: cannot schedule new futures after shutdown"
     BUSY = "503"
+    UNREACHED = "500 of vllm-router: the instance that it chose is dead"
     POISON = "500: the image kills the request"
     ERROR_CHUNK = "an error as a chunk of the stream"
 
@@ -295,6 +296,11 @@ class _Call:
             ),
             Failure.SHUTTING_DOWN: (500, "InternalServerError", "cannot schedule new futures after shutdown"),
             Failure.BUSY: (503, "ServiceUnavailableError", "The server is overloaded."),
+            Failure.UNREACHED: (
+                500,
+                "RouterError",
+                "Request failed: error sending request for url (http://127.0.0.1:1/v1/chat/completions)",
+            ),
             Failure.POISON: (500, "InternalServerError", "EngineCore encountered an issue."),
         }
         if failure is Failure.NOT_JSON:

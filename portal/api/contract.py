@@ -27,7 +27,7 @@ _ORDER_ERRORS = (
 
 _ENGINE_ERRORS = (
     *("engine_image_refused", "engine_context_too_long", "engine_request_refused", "engine_failed"),
-    *("engine_unavailable", "engine_stream_cut", "engine_silent", "engine_answer_invalid"),
+    *("engine_unavailable", "engine_instance_lost", "engine_stream_cut", "engine_silent", "engine_answer_invalid"),
     *("engine_unauthorized", "engine_model_unknown", "page_timeout"),
 )
 
@@ -141,6 +141,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "storage_full": Refusal(503, "The portal's disk is full."),
     "storage_unavailable": Refusal(503, "The portal's storage does not work."),
     "engine_unavailable": Refusal(503, "The engine is away; jobs are taken and wait for it. See Retry-After."),
+    "engine_instance_lost": Refusal(503, "One of the engine's instances has just ended; see Retry-After."),
     "engine_stream_cut": Refusal(503, "The engine's answer was cut off."),
     "engine_silent": Refusal(503, "The engine said nothing for too long."),
     "engine_answer_invalid": Refusal(503, "What answers at the engine's address is no vLLM."),

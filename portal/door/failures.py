@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.engine.vllm.failures import AWAY
+from portal.engine.vllm.failures import AWAY, INSTANCE_LOST
 from portal.errors import EngineError, InvalidRequest, PortalError
 from portal.jobs.waiting import come_back_later
 
@@ -23,7 +23,7 @@ def refusal_of(error: EngineError) -> PortalError:
     if error.code in _OF_THE_REQUEST:
         message = "The engine cannot read this image." if error.code == "engine_failed" else error.message
         return InvalidRequest(message, code=error.code, remedy=_REMEDIES.get(error.code, _OTHER_IMAGE))
-    if error.code == AWAY:
+    if error.code in (AWAY, INSTANCE_LOST):
         return come_back_later(error)
     error.remedy = "Nothing was charged. Try again; if it lasts, tell the operator."
     return error

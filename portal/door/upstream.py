@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
@@ -20,11 +21,20 @@ from portal.door.order import Letter, Order
 from portal.engine.base import Call
 from portal.engine.vllm import failures
 from portal.engine.vllm.client import ChatClient
-from portal.engine.vllm.failures import AWAY
+from portal.engine.vllm.failures import AWAY, INSTANCE_LOST
 from portal.errors import EngineError
 
-_CALLS = {AWAY: 3, "engine_stream_cut": 2}  # how often it is called in all; one that was cut may have killed the engine
+_CALLS = {
+    AWAY: 3,
+    "engine_stream_cut": 2,
+    INSTANCE_LOST: 2,
+}  # how often it is called in all; one that was cut may have killed the engine
 _BACKOFF_SECONDS = (0.05, 0.2)
+# A router goes on choosing an instance that died for some seconds. Calls that fail at once have not even reached it, so
+# they did not kill it; one that took longer might have.
+_LOST_CALLS = 16
+_LOST_BACKOFF_SECONDS = (0.4, 0.8)
+_AT_ONCE_SECONDS = 0.25
 _MAX_ANSWER_BYTES = 16 * 2**20
 
 
@@ -49,18 +59,22 @@ class Answer:
 
 async def ask(order: Order, letter: Letter, call: Call) -> Answer:
     """The answer once something of it can be passed on. Raises EngineError."""
-    calls = 0
+    calls = lost = 0
     while True:
         calls += 1
+        began = time.monotonic()
         try:
             async with AsyncExitStack() as stack:
                 opened = await _opened(order, letter, call, stack)
                 opened.calls = stack.pop_all()
                 return opened
         except EngineError as failure:
-            if calls >= _CALLS.get(failure.code, 1):
+            is_unreached = failure.code == INSTANCE_LOST and time.monotonic() - began < _AT_ONCE_SECONDS
+            lost += is_unreached
+            calls -= is_unreached
+            if calls >= _CALLS.get(failure.code, 1) or lost > _LOST_CALLS:
                 raise
-        await asyncio.sleep(random.uniform(*_BACKOFF_SECONDS) * calls)  # noqa: S311 - spreads load, guards nothing
+        await asyncio.sleep(random.uniform(*(_LOST_BACKOFF_SECONDS if is_unreached else _BACKOFF_SECONDS)))  # noqa: S311
 
 
 async def _opened(order: Order, letter: Letter, call: Call, stack: AsyncExitStack) -> Answer:

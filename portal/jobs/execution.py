@@ -17,7 +17,7 @@ import structlog
 from portal.documents.rasterize import rasterize, write_view
 from portal.domain import PageImage, PageState, PageText
 from portal.engine.base import Call, Engine
-from portal.engine.vllm.failures import AWAY
+from portal.engine.vllm.failures import AWAY, INSTANCE_LOST
 from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
 from portal.jobs import claims, reruns
 from portal.jobs.claims import Claim, Ending
@@ -131,7 +131,7 @@ async def _read(
                 await asyncio.sleep(_backoff_seconds(len(failures)))
     except TimeoutError:
         failures.append(_too_slow(page_seconds))
-    if failures[-1].code == AWAY:
+    if failures[-1].code in (AWAY, INSTANCE_LOST):
         raise EngineAway(failures[-1].message, is_suspect=any(failure.code != AWAY for failure in failures))
     return failures[-1], claim.attempt + len(failures) - 1
 

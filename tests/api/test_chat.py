@@ -474,11 +474,12 @@ def test_failure_of_the_engine_is_told_and_free(
     assert_idle(live)
 
 
-@pytest.mark.parametrize("failure", [Failure.BUSY, Failure.SHUTTING_DOWN])
-def test_answer_comes_when_a_second_call_helps(
-    live: Portal, alice: Persona, vllm: ScriptedVllm, failure: Failure
+@pytest.mark.parametrize(("failure", "times"), [(Failure.BUSY, 1), (Failure.SHUTTING_DOWN, 1), (Failure.UNREACHED, 5)])
+def test_answer_comes_when_another_call_helps(
+    live: Portal, alice: Persona, vllm: ScriptedVllm, monkeypatch: pytest.MonkeyPatch, failure: Failure, times: int
 ) -> None:
-    vllm.next(fails(failure))
+    monkeypatch.setattr("portal.door.upstream._LOST_BACKOFF_SECONDS", (0, 0.01))
+    vllm.next(*[fails(failure)] * times)
     assert alice.client.post(PATH, json=asking()).status_code == 200
     assert entries(live, alice) == CHARGED
 

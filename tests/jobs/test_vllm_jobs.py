@@ -97,6 +97,15 @@ def test_accepted_page_waits_and_is_not_blamed_when_the_engine_is_away(on_vllm: 
     assert _usage(on_vllm, job) == [("read", 1)]
 
 
+def test_page_is_read_in_the_end_when_a_router_goes_on_choosing_a_dead_instance(
+    on_vllm: Bench, vllm: ScriptedVllm
+) -> None:
+    vllm.next(says("the probe"), *[fails(Failure.UNREACHED)] * 7)
+    job = _run(on_vllm, on_vllm.submit())
+    assert job.state is JobState.SUCCEEDED
+    assert _usage(on_vllm, job) == [("read", 1)]
+
+
 def test_page_that_takes_the_engine_down_again_and_again_fails_in_the_end(on_vllm: Bench, vllm: ScriptedVllm) -> None:
     vllm.next(says("the probe"), *[fails(Failure.CUT), fails(Failure.BUSY), fails(Failure.BUSY)] * 12)
     job = _run(on_vllm, on_vllm.submit())

@@ -13,6 +13,9 @@ from portal.errors import EngineError
 
 AWAY: Final = "engine_unavailable"  # the page is not to blame: accepted work waits until the engine is back
 
+INSTANCE_LOST: Final = "engine_instance_lost"  # one of several behind a router is dead, which that has yet to notice
+
+_UNREACHED = "error sending request"  # vllm-router's own words, in a 500
 _STOPPING = "cannot schedule new futures"
 _AWAY_STATUSES: Final = frozenset({429, 502, 503, 504})
 _ASK_OPERATOR: Final = "Tell the operator; the page can be retried when it is mended. It is not charged."
@@ -25,6 +28,16 @@ def away(name: str) -> EngineError:
         is_permanent=False,
         code=AWAY,
         remedy="Accepted pages wait until it is back; if it lasts, tell the operator.",
+    )
+
+
+def instance_lost(name: str) -> EngineError:
+    """The router did not get through to the instance that it chose; it leaves it out within seconds."""
+    return EngineError(
+        f"An instance of the engine {name} has just ended.",
+        is_permanent=False,
+        code=INSTANCE_LOST,
+        remedy="Accepted pages are read by the others; if it lasts, tell the operator.",
     )
 
 
@@ -64,6 +77,8 @@ def refused(name: str, model: str, status: int, words: str) -> EngineError:
     said = words.lower()
     if status in _AWAY_STATUSES or (status == 500 and _STOPPING in said):
         return away(name)
+    if status >= 500 and _UNREACHED in said:
+        return instance_lost(name)
     if status in (401, 403):
         return EngineError(
             f"{name} refuses the portal's key.",

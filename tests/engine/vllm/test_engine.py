@@ -65,6 +65,7 @@ def test_confidence_comes_from_the_tokens_when_asked(vllm: ScriptedVllm, read: R
         (Failure.NOT_JSON, "engine_answer_invalid", True),
         (Failure.NOT_JSON_CHUNK, "engine_answer_invalid", True),
         (Failure.POISON, "engine_failed", True),
+        (Failure.UNREACHED, "engine_instance_lost", False),
         (Failure.CUT, "engine_stream_cut", False),
         (Failure.ERROR_CHUNK, "engine_stream_cut", False),
         (Failure.SHUTTING_DOWN, "engine_unavailable", False),
