@@ -1,11 +1,11 @@
-"""`python -m bench [accuracy|throughput|start|history|viewer]`: all tables, or one."""
+"""`python -m bench [accuracy|throughput|start|history|viewer|fields]`: all tables, or one."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-TABLES = ("accuracy", "throughput", "start", "history", "viewer")
+TABLES = ("accuracy", "throughput", "start", "history", "viewer", "fields")
 
 
 def main(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ from models.api_key import ApiKey
 from models.audit import AuditEntry
 from models.base import Base
 from models.document import DocumentRow
+from models.field_template import FieldTemplate
 from models.job import Job
 from models.member import Member
 from models.page import Page
@@ -17,6 +18,7 @@ __all__ = [
     "AuditEntry",
     "Base",
     "DocumentRow",
+    "FieldTemplate",
     "Job",
     "Member",
     "Page",

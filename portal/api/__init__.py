@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from portal.api import engines, jobs, keys, ocr, probes
+from portal.api import engines, jobs, keys, ocr, probes, templates
 from portal.api.docs import reference_page
 from portal.api.incoming import remove_stale_folders
 from portal.api.openapi import base_url, openapi_document
@@ -22,7 +22,7 @@ from portal.services import Services
 
 __all__ = ["install", "router"]
 
-_PARTS = (ocr.routes, jobs.routes, engines.routes, keys.me_routes, keys.routes, probes.routes)
+_PARTS = (ocr.routes, jobs.routes, templates.routes, engines.routes, keys.me_routes, keys.routes, probes.routes)
 _ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 
 

@@ -26,6 +26,11 @@ CURL: Mapping[str, str] = {
   printf 'data:application/pdf;base64,'; base64 < scan.pdf | tr -d '\\n'
   printf '"}}}}'; }} | curl -sS "{{base}}/v1/ocr" {_AUTH} \\
   -H "Content-Type: application/json" --data-binary @-""",
+    "get /v1/templates": f'curl -sS "{{base}}/v1/templates" {_AUTH}',
+    "get /v1/templates/{name}": f'curl -sS "{{base}}/v1/templates/invoice" {_AUTH}',
+    "post /v1/templates": f"""curl -sS "{{base}}/v1/templates" {_AUTH} -H "Content-Type: application/json" \\
+  -d '{{"name": "delivery notes", "fields": [{{"name": "delivery date", "type": "date", "required": true}}]}}'""",
+    "delete /v1/templates/{name}": f'curl -sS -X DELETE "{{base}}/v1/templates/delivery%20notes" {_AUTH}',
     "get /v1/models": f'curl -sS "{{base}}/v1/models" {_AUTH}',
     "get /v1/me": f'curl -sS "{{base}}/v1/me" {_AUTH}',
     "get /v1/keys": f'curl -sS "{{base}}/v1/keys" {_AUTH}',

@@ -83,6 +83,13 @@ class JobLinks(_Body):
     retry: str | None = Field(description="null while no page of the job has failed")
 
 
+class TemplateRefBody(_Body):
+    """The template of a run, as it was at that version."""
+
+    name: str
+    version: int
+
+
 class JobSummary(_Body):
     """A job without its pages, as in lists."""
 
@@ -90,7 +97,8 @@ class JobSummary(_Body):
     object: Literal["job"] = "job"
     state: JobState
     task: Task
-    fields: list[str]
+    fields: list[str] = Field(description="Names of the fields asked for")
+    template: TemplateRefBody | None
     language: str | None
     engine: str
     created_at: datetime
@@ -274,7 +282,8 @@ def _summary(job: JobView) -> dict[str, Any]:
         "id": job.id,
         "state": job.state,
         "task": job.task,
-        "fields": list(job.prompt.fields),
+        "fields": list(job.prompt.field_names),
+        "template": None if job.prompt.template is None else TemplateRefBody.model_validate(job.prompt.template),
         "language": job.prompt.language,
         "engine": job.engine,
         "created_at": job.created_at,

@@ -18,7 +18,8 @@ from sqlalchemy.orm import Session
 
 from models import DocumentRow, Job, Page
 from models.base import now
-from portal.domain import JobState, PageState, Task, TaskPrompt
+from portal.domain import JobState, PageState, Task, TaskPrompt, TemplateRef
+from portal.engine.fields.specs import specs_from_json, specs_to_json
 from portal.jobs import search
 from portal.usage.entries import EndedPage, Outcome, record_page
 
@@ -123,6 +124,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     False when the page is not this claimant's any more (cancelled, deleted, taken over): nothing changes then.
     """
     job = locked_job(session, held.tenant_id, held.ended.job_id)
+    result, fields = _without_fields(ending.result)
     code, message, remedy = ending.error or (None, None, None)
     changed = session.execute(
         update(Page)
@@ -131,7 +133,8 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
             state=ending.state,
             attempt=ending.attempt,
             is_blank=ending.outcome == "blank",
-            result=ending.result,
+            result=result,
+            fields=fields,
             confidence=ending.confidence,
             lines_to_check=ending.lines_to_check,
             error_code=code,
@@ -146,10 +149,17 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     if job is None or changed is None:
         return False
     record_page(session, held.ended, ending.outcome)
-    if ending.result is not None:
-        search.remember_page(session, held.tenant_id, job.id, held.page_id, ending.result.get("text", ""))
+    if result is not None:
+        search.remember_page(session, held.tenant_id, job.id, held.page_id, result.get("text", ""))
     close_when_done(session, job)
     return True
+
+
+def _without_fields(result: dict[str, Any] | None) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+    """A page's result and its fields, which have a column of their own."""
+    if result is None or "fields" not in result:
+        return result, None
+    return {key: value for key, value in result.items() if key != "fields"}, result["fields"]
 
 
 def release(session: Session, held: Claim) -> None:
@@ -245,9 +255,23 @@ def locked_job(session: Session, tenant_id: str, job_id: str) -> Job | None:
 
 def prompt_of(job: Job) -> TaskPrompt:
     """The task prompt that the job was submitted with."""
+    template = job.prompt.get("template")
     return TaskPrompt(
-        task=Task(job.task), fields=tuple(job.prompt.get("fields", ())), language=job.prompt.get("language")
+        task=Task(job.task),
+        fields=specs_from_json(job.prompt.get("fields", ())),
+        language=job.prompt.get("language"),
+        template=None if template is None else TemplateRef(template["name"], template["version"]),
     )
+
+
+def prompt_to_json(prompt: TaskPrompt) -> dict[str, Any]:
+    """The prompt as a job's row keeps it; `prompt_of` is the inverse."""
+    template = prompt.template
+    return {
+        "fields": specs_to_json(prompt.fields),
+        "language": prompt.language,
+        "template": None if template is None else {"name": template.name, "version": template.version},
+    }
 
 
 def _final_state(counts: dict[str, int]) -> JobState:

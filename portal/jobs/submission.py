@@ -20,7 +20,7 @@ from portal.documents.intake import Admitted, Upload, admit
 from portal.domain import Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
 from portal.errors import Forbidden, InvalidRequest, PageOutOfRange, Unauthenticated, Unavailable
-from portal.jobs import search
+from portal.jobs import claims, search
 from portal.jobs.backlog import lock_backlog, refuse_backlog
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.queries import JobView, get_job
@@ -91,7 +91,9 @@ def _check_order(context: JobContext, principal: Principal, uploads: Sequence[Up
     engine = context.engines.get(order.engine)
     require_task(engine, order.prompt.task)
     if order.prompt.task is Task.FIELDS and not order.prompt.fields:
-        raise InvalidRequest("The task 'fields' needs the names of the fields.", remedy="Send 'fields'.")
+        raise InvalidRequest(
+            "The task 'fields' needs fields.", remedy="Send 'fields' (names or a JSON Schema) or a 'template'."
+        )
     return engine
 
 
@@ -159,7 +161,7 @@ def _insert(session: Session, principal: Principal, documents: Sequence[_Stored]
         member_id=principal.member_id,
         api_key_id=principal.api_key_id,
         task=order.prompt.task,
-        prompt={"fields": list(order.prompt.fields), "language": order.prompt.language},
+        prompt=claims.prompt_to_json(order.prompt),
         engine=engine.capability.name,
         engine_profile=engine.capability.profile_version,
         page_count=sum(len(document.page_numbers) for document in documents),

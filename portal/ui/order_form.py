@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import EngineCapability, Task, TaskPrompt
+from portal.engine.fields.specs import specs_from_names
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.submission import Order
 from portal.ui import markup, words
@@ -55,7 +56,7 @@ def order(
         raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
     prompt = TaskPrompt(
         task=chosen,
-        fields=_field_names(wanted) if chosen is Task.FIELDS else (),
+        fields=specs_from_names(_field_names(wanted)) if chosen is Task.FIELDS else (),
         language=_language(language) if chosen is Task.TRANSLATE else None,
     )
     return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers)

@@ -32,7 +32,7 @@ def test_a_disabled_task_is_refused_when_a_browser_sends_it_anyway() -> None:
 
 def test_the_engine_that_can_is_ordered_when_the_default_cannot() -> None:
     order = order_form.order("fields", "total, date\n iban ", "", page_numbers=(2,), capabilities=[READER, TRANSLATOR])
-    assert (order.engine, order.prompt.fields, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
+    assert (order.engine, order.prompt.field_names, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
     with pytest.raises(InvalidRequest, match="fields"):
         order_form.order("fields", " , ", "", page_numbers=None, capabilities=[TRANSLATOR])
 
