@@ -152,7 +152,7 @@ def _checked(value: FieldValue, spec: FieldSpec, given: str | None, *, by: str) 
     found = normalised(given, spec) if given else None
     if given and found is None:
         raise InvalidRequest(
-            f"'{given[:100]}' is no {spec.type} for {spec.name}.",
+            f"'{given[:100]}' is no {_KINDS.get(spec.type, spec.type)}.",
             remedy=_EXAMPLES.get(spec.type, "Write another value."),
         )
     text, currency = (None, None) if found is None else (found.value, found.currency or value.currency)
@@ -173,6 +173,7 @@ def _no_field(path: str) -> InvalidRequest:
     return InvalidRequest(f"The page has no field '{path[:100]}'.", remedy="Reload the page.")
 
 
+_KINDS = {FieldType.MONEY: "amount", FieldType.EMAIL: "e-mail address", FieldType.PHONE: "phone number"}
 _EXAMPLES = {
     FieldType.DATE: "Write it like 2026-03-31.",
     FieldType.MONEY: "Write it like 1234.50 or 1.234,50 €.",

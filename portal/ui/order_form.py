@@ -10,12 +10,10 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import EngineCapability, Task, TaskPrompt
-from portal.engine.fields.specs import specs_from_names
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.submission import Order
 from portal.ui import markup, words
-
-_MAX_FIELDS = 50
+from portal.ui.field_form import Asked, FindTemplate, asked
 
 
 def engine_for(task: Task, capabilities: Sequence[EngineCapability]) -> EngineCapability | None:
@@ -48,16 +46,19 @@ def order(
     *,
     page_numbers: tuple[int, ...] | None,
     capabilities: Sequence[EngineCapability],
+    find_template: FindTemplate,
 ) -> Order:
     """The order that the form describes. Raises InvalidRequest or TaskUnavailable saying what to change."""
     chosen = _task(task)
     engine = engine_for(chosen, capabilities)
     if engine is None:
         raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
+    fields = _fields(wanted, find_template) if chosen is Task.FIELDS else Asked(())
     prompt = TaskPrompt(
         task=chosen,
-        fields=specs_from_names(_field_names(wanted)) if chosen is Task.FIELDS else (),
+        fields=fields.specs,
         language=_language(language) if chosen is Task.TRANSLATE else None,
+        template=fields.template,
     )
     return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers)
 
@@ -99,14 +100,13 @@ def _task(value: str) -> Task:
         ) from None
 
 
-def _field_names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip())
-    if not names or len(names) > _MAX_FIELDS:
+def _fields(wanted: str, find_template: FindTemplate) -> Asked:
+    found = asked(wanted, find_template)
+    if not found.specs:
         raise InvalidRequest(
-            "Which fields to read is missing." if not names else f"{len(names)} fields are too many.",
-            remedy=f"Name 1 to {_MAX_FIELDS} fields with commas, like: invoice number, date, total.",
+            "Which fields to read is missing.", remedy="Choose a template, or add a row for each field."
         )
-    return names
+    return found
 
 
 def _language(text: str) -> str:

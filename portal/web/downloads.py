@@ -28,9 +28,11 @@ from portal.http.ids import JobId, possible_id
 from portal.http.problems import log_refusal, problem
 from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
+from portal.jobs.fields import document_fields
 from portal.results.export import ExportFormat
 from portal.services import Services
 from portal.web.browsers import MemberBrowser, SignedInBrowser
+from portal.web.field_reading import fields_json
 from portal.web.page_reading import page_reading_json
 from portal.web.refusals import is_navigation
 
@@ -65,6 +67,7 @@ def router(services: Services) -> APIRouter:
         include_in_schema=False,
     )
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
+    routes.add_api_route("/jobs/{job_id}/fields.json", _fields, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
     # Before the plain .jpg, whose position would take "1.small" for a number.
     routes.add_api_route("/jobs/{job_id}/pages/{position}.small.jpg", _page_thumbnail, methods=["GET"])
@@ -142,6 +145,15 @@ def _page_reading(
     tenant_id = browser.signed_in.principal.tenant_id
     reading = queries.page_reading(services.jobs, tenant_id, job_id, _checked(position))
     content = page_reading_json(reading)
+    headers = _kept(hashlib.sha256(content).hexdigest()[:32])
+    if _has(request, headers):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _fields(job_id: JobId, request: Request, browser: MemberBrowser, services: PortalServices) -> Response:
+    specs, documents = document_fields(services.jobs, browser.signed_in.principal.tenant_id, job_id)
+    content = fields_json(specs, documents)
     headers = _kept(hashlib.sha256(content).hexdigest()[:32])
     if _has(request, headers):
         return Response(status_code=304, headers=headers)

@@ -30,7 +30,7 @@ _TIME = re.compile(
     rf"(?<![\d.,:])([01]?\d|2[0-3])(?:[:h時时]\s?([0-5]\d)(?:[:分]\s?([0-5]\d))?\s?[分秒]?{_HALF}?|\.([0-5]\d){_HALF})"
     r"(?![\d:]|[.,]\d)"
 )
-_PUNCTUATION = " \t:：;,.-–—=|/•·*#>"
+_LEADING, _TRAILING = " \t:：;,.-–—=|/•·*#>", " \t:：;,|•·"
 _MIN_PHONE_DIGITS, _MAX_PHONE_DIGITS = 6, 15
 
 
@@ -98,7 +98,7 @@ def _lenient(page: Conventions) -> Conventions:
 
 
 def _texts(text: str, _page: Conventions) -> list[Found]:
-    stripped = text.strip(_PUNCTUATION)
+    stripped = text.lstrip(_LEADING).rstrip(_TRAILING)
     if not any(char.isalnum() for char in stripped):
         return []
     start = text.index(stripped)
