@@ -105,7 +105,7 @@ def _is_negative(text: str, match: re.Match[str]) -> bool:
 
 
 def _currency_before(text: str, start: int) -> tuple[str | None, int]:
-    near = _BEFORE.search(text, 0, start)
+    near = _BEFORE.search(text[max(0, start - 6) : start])
     if near is None:
         return None, start
     for length in range(len(near[1]), 0, -1):

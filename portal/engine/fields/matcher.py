@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import islice
 
 from portal.domain import FieldSpec, FieldType, FieldValue, PageText
 from portal.engine.fields import values
@@ -23,6 +24,7 @@ _SELF_EVIDENT = frozenset({FieldType.IBAN, FieldType.EMAIL})
 _TOTALS = frozenset({"total", "net", "tax"})
 _OWN = "own:"
 _UNSURE = 0.75
+_MOST_CANDIDATES = 200
 _RIVALS = 0.8
 _TIME_PATTERN = r"(?:[01]?\d|2[0-3])[:.h時时][0-5]\d(?::[0-5]\d)?(?:\s?[AaPp][Mm])?"
 
@@ -85,7 +87,7 @@ def _values(sheet: Sheet, spec: FieldSpec) -> list[FieldValue]:
     concepts = concepts_of(spec)
     if "time" in concepts and spec.pattern is None:
         spec = replace(spec, pattern=_TIME_PATTERN)
-    found = list(_candidates(sheet, spec, concepts))
+    found = list(islice(_candidates(sheet, spec, concepts), _MOST_CANDIDATES))
     if spec.many:
         return _all_of(sheet, spec, found) or [FieldValue(spec.name)]
     best = _best(found, concepts, spec) or _unlabelled(sheet, spec, concepts)

@@ -16,6 +16,8 @@ from portal.engine.fields.values import Conventions
 from portal.engine.geometry import straightened
 
 _LONGEST_LABEL = 48
+# Bounds on the work that a hostile page may make; a dense A4 page has some 300 lines of 120 characters.
+_MOST_LINES, _LONGEST_LINE, _MOST_LABELS = 3000, 1000, 20
 _CLOSERS = frozenset(":：=#")
 _OPENERS = frozenset("/|·•*-–—(（[【【<,;")
 _KANA = ("\u3040", "\u30ff")
@@ -82,8 +84,8 @@ class Sheet:
         known = vocabulary()
         self.width, self.height = max(page.width_px, 1), max(page.height_px, 1)
         self.spots: list[Spot] = []
-        for index, line in enumerate(page.lines):
-            text = unicodedata.normalize("NFKC", line.text)
+        for index, line in enumerate(page.lines[:_MOST_LINES]):
+            text = unicodedata.normalize("NFKC", line.text[:_LONGEST_LINE])
             x0, y0, x1, y1 = straightened(line, page.skew_degrees)
             score = 0.9 if line.score is None else line.score
             letters = _letters(text)
@@ -206,7 +208,7 @@ def _hits(
     key, letters = folded
     found: list[Hit] = []
     at = 0
-    while at < len(key):
+    while at < len(key) and len(found) < _MOST_LABELS:
         end = _longest(key, letters, at, vocabularies) if letters[at].starts else at
         if end == at:
             at += 1

@@ -143,3 +143,9 @@ def test_the_same_values_are_found_on_a_tilted_page() -> None:
     text = PageText(1000, 1400, lines, (), "", skew_degrees=2.86)
     values: tuple[FieldValue, ...] = from_page(text, specs_from_names(("total", "date")))
     assert [value.value for value in values] == ["12.00", "2026-03-03"]
+
+
+@pytest.mark.parametrize("text", ["1 " * 5000, "Total: " * 2000, "合计" * 4000, "DE02" + "A1" * 4000, "a@" * 4000])
+def test_the_work_on_a_line_is_bounded(text: str) -> None:
+    values = from_page(page((text, 0, 0)), specs_from_names(("total", "iban", "email", "date")))
+    assert len(values) == 4
