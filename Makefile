@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
 SOURCES := app.py portal models migrations tests bench
 
-.PHONY: run setup setup-dev migrate test check format bench lock
+.PHONY: run setup setup-dev migrate test test-vllm check format bench bench-sharing lock
 
 run: setup
 	$(BIN)/python app.py serve
@@ -34,6 +34,10 @@ migrate: setup
 test: setup-dev
 	$(BIN)/python -m pytest $(ARGS)
 
+# Real vLLM servers on CPU, in an environment of their own outside the checkout (3.5 GB, made once for each lock).
+test-vllm: setup-dev
+	@python=$$($(PYTHON) tests/vllm/environment.py) && VLLM_PYTHON=$$python $(BIN)/python -m pytest --timeout=900 $(if $(ARGS),$(ARGS),tests/vllm)
+
 check: setup-dev
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
@@ -47,6 +51,10 @@ format: setup-dev
 bench: setup-dev
 	$(BIN)/python -m bench $(ARGS)
 
+bench-sharing: setup-dev
+	@python=$$($(PYTHON) tests/vllm/environment.py) && VLLM_PYTHON=$$python $(BIN)/python -m bench sharing $(ARGS)
+
 lock: setup-dev
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" pyproject.toml -o requirements/portal.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" --group dev -c requirements/portal.txt -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate --custom-compile-command "make lock" --group vllm --override requirements/vllm-overrides.txt $(addprefix --find-links ,$(PIP_FIND_LINKS)) -o requirements/vllm.txt

@@ -20,6 +20,7 @@ import typer
 
 from portal.admin_commands import admin
 from portal.errors import PortalError, SettingsError
+from portal.fleet_commands import fleet
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 cli = typer.Typer(help="The self-service OCR portal.", no_args_is_help=False, pretty_exceptions_enable=False)
 cli.add_typer(admin, name="admin")
+cli.add_typer(fleet, name="fleet")
 
 _MAX_CONNECTIONS = 2000
 _WORK_THREADS = 240  # shared by all synchronous work; uploads that wait for their turn hold most of them
@@ -101,6 +103,7 @@ def check(
     logs.configure(loaded.server)
     for name, value in loaded.rows():
         print(f"{name}={value}")
+    _check_engines(loaded, is_connecting=connect)
     if not connect:
         return
     make_private_folder(loaded.store.data_dir)
@@ -111,6 +114,28 @@ def check(
     )
     Storage(loaded.store.data_dir).check()
     print("storage: can be written")
+
+
+def _check_engines(settings: Settings, *, is_connecting: bool) -> None:
+    """Prints each engine, for one on vLLM how it is served, and whether it answers."""
+    from portal.engine.configuration import configured_engines, serve_command
+
+    async def look(engine: Engine) -> str:
+        try:
+            await engine.probe()
+        except PortalError as error:
+            return f"{error.message} {error.remedy}"
+        finally:
+            await engine.close()
+        return "answers"
+
+    for engine in configured_engines(settings.engine):
+        own, command = engine.capability, serve_command(engine)
+        print(f"engine {own.name}: {own.checkpoint}, profile {own.profile_version}, licence {own.licence}")
+        if command is not None:
+            print(f"  served by: {command}")
+        if is_connecting and own.is_remote:
+            print(f"  {asyncio.run(look(engine))}")
 
 
 def _serve(settings: Settings) -> None:
@@ -161,10 +186,12 @@ def build_services(settings: Settings) -> Services:
     from portal.db import Database
     from portal.documents.sandbox import Sandbox
     from portal.documents.storage import Storage
+    from portal.engine.configuration import configured_engines
     from portal.jobs.context import Engines, JobContext
     from portal.jobs.notices import Notices
     from portal.private_files import make_private_folder
     from portal.services import Services
+    from portal.usage import plans
 
     make_private_folder(settings.store.data_dir)
     database = Database(settings.database_url)
@@ -172,10 +199,11 @@ def build_services(settings: Settings) -> Services:
     peppers = Peppers.load(settings)
     storage = Storage(settings.store.data_dir)
     storage.check()
+    plans.ensure_default(database)
     password = tenants.ensure_admin(database, settings)
     if password is not None:
         _announce_admin(settings.accounts.admin_email, password)
-    engines = Engines(_engines(settings))
+    engines = Engines(configured_engines(settings.engine))
     jobs = JobContext(settings, database, storage, Sandbox(settings.intake), engines, Notices())
     return Services(settings, database, peppers, jobs)
 
@@ -208,9 +236,10 @@ def build_app(services: Services) -> ASGIApp:
     with warnings.catch_warnings():
         # It warns that several pages rule server-side rendering out, though that was not asked for.
         warnings.filterwarnings("ignore", message="SSR mode", category=UserWarning)
+        pages_of_gradio = ui.build(services)
         gr.mount_gradio_app(
             http,
-            ui.build(services),
+            pages_of_gradio,
             path="/",
             auth_dependency=gradio_username,
             favicon_path=ROOT / "static" / "icon.svg",
@@ -218,10 +247,13 @@ def build_app(services: Services) -> ASGIApp:
             **ui.mount_options(static.version),
         )
     rules = GuardRules(
-        pages=("history", "keys"),
+        pages=("history", "usage", "keys", "admin"),
+        admin_pages=("admin",),
         upload_dir=upload_dir,
         public_origin=public_url,
         page_head=ui.early_head(static.version),
+        functions=frozenset(pages_of_gradio.fns),
+        titles=ui.titles(),
     )
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
     # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.
@@ -243,6 +275,7 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
         finally:
             dispatching.cancel()
             await asyncio.gather(dispatching, return_exceptions=True)
+            await asyncio.to_thread(services.door.close)
             for engine in services.jobs.engines.all:
                 await engine.close()
             services.jobs.sandbox.close()
@@ -260,15 +293,6 @@ def _report_death(services: Services, dispatching: asyncio.Task[None]) -> None:
     structlog.get_logger().critical("the dispatcher ended; restart the portal", exc_info=dispatching.exception())
     for engine in services.jobs.engines.all:
         services.jobs.engines.mark(engine, "the dispatcher ended; restart the portal.")
-
-
-def _engines(settings: Settings) -> list[Engine]:
-    if settings.engine.embedded == "off":
-        return []
-    from portal.engine.embedded import EmbeddedEngine, default_workers
-
-    workers = settings.engine.embedded_workers or default_workers()
-    return [EmbeddedEngine(workers, settings.engine.page_seconds)]
 
 
 def _announce_admin(email: str, password: str) -> None:

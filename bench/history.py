@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import DeclarativeBase
 
-from models import Base, DocumentRow, Job, Page, SearchText, Tenant, UsageEntry
+from models import Base, DocumentRow, Job, LedgerEntry, Page, SearchText, Tenant
 from models.base import new_id, now
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
@@ -96,7 +96,7 @@ def _fill(database: Database, jobs: int) -> str:
         session.add(tenant)
         session.flush()
     for start in range(0, jobs, _BATCH):
-        rows: Rows = {Job: [], DocumentRow: [], Page: [], SearchText: [], UsageEntry: []}
+        rows: Rows = {Job: [], DocumentRow: [], Page: [], SearchText: [], LedgerEntry: []}
         for number in range(start, min(start + _BATCH, jobs)):
             _add_job(rows, tenant.id, number, lambda: " ".join(chance.choices(words, k=WORDS_OF_A_PAGE)))
         with database.transaction() as session:
@@ -123,5 +123,6 @@ def _add_job(rows: Rows, tenant_id: str, number: int, page_text: Callable[[], st
         placed = {"document_id": document_id, "position": position, "number": position}
         rows[Page].append(own | placed | {"id": page_id, "state": state, "result": {"text": text, "lines": [text] * 6}})
         rows[SearchText].append(own | {"page_id": page_id, "folded": text})
-        counted = {"task": "extract", "engine": "fake", "outcome": "read", "pages": 1}
-        rows[UsageEntry].append(own | counted | {"page_id": page_id})
+        counted = {"task": "extract", "engine": "fake", "kind": "posted", "reason": "read", "pages": 1}
+        period = {"reservation_id": "-", "day": "2026-01-01", "month": "2026-01"}
+        rows[LedgerEntry].append(own | counted | period | {"page_id": page_id})

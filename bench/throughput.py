@@ -84,7 +84,9 @@ def _through_api(page: Path, jobs: int, workers: int, data_dir: Path) -> Run:
 
 
 def _submit(client: httpx.Client, content: bytes) -> str:
-    answer = client.post("/v1/jobs", files={"files": ("page.png", content)}).raise_for_status()
+    answer = client.post(
+        "/v1/jobs", files={"files": ("page.png", content)}, data={"options": '{"fresh": true}'}
+    ).raise_for_status()
     return str(answer.json()["id"])
 
 

@@ -19,7 +19,15 @@ def _render(kind: str, item: object, _context: object) -> str | Literal[False]:
 
 
 def _run(connection: Connection) -> None:
-    context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True, render_item=_render)
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,
+        render_item=_render,
+        # No strong lock outlives its migration, and a crash costs one of them. On SQLite portal.schema has begun, and
+        # all of them are one transaction: a file that nobody else writes meanwhile.
+        transaction_per_migration=not connection.in_transaction(),
+    )
     with context.begin_transaction():
         context.run_migrations()
 

@@ -15,6 +15,7 @@ class Job(Base):
     """A submission. Its state is final once no page of it is queued or running.
 
     `looked_at` is when somebody of the tenant first saw that it had failed, wholly or in part; a retry clears it.
+    `is_fresh` says that its pages are to be read even where an identical one was read before.
     """
 
     __tablename__ = "jobs"
@@ -35,6 +36,7 @@ class Job(Base):
     state: Mapped[str] = mapped_column(String(12), default="queued")
     page_count: Mapped[int]
     is_sample: Mapped[bool] = mapped_column(default=False, server_default=false())
+    is_fresh: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

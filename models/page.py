@@ -19,6 +19,8 @@ class Page(Base):
     apart from the result, since people correct them and lists of many documents show them alone. `claimed_by` names
     the process that works on it. `attempt` counts on over retries; `attempts_before_retry` is where it stood at the
     last one.
+    `rerun_key` hashes the page's bytes with all that decides how it reads: within a tenant, equal keys read alike.
+    `reused_page_id` is the page whose reading was taken over instead of being read again.
     """
 
     __tablename__ = "pages"
@@ -27,6 +29,7 @@ class Page(Base):
         UniqueConstraint("job_id", "position"),
         Index("ix_pages_state_tenant_id", "state", "tenant_id"),
         Index("ix_pages_state_finished_at", "state", "finished_at"),
+        Index("ix_pages_tenant_id_rerun_key", "tenant_id", "rerun_key"),
     )
 
     id: Mapped[str] = mapped_column(ID, primary_key=True, default=lambda: new_id("pag"))
@@ -49,3 +52,6 @@ class Page(Base):
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     attempts_before_retry: Mapped[int] = mapped_column(default=0, server_default="0")
+    reservation_id: Mapped[str | None] = mapped_column(String(40))
+    rerun_key: Mapped[str | None] = mapped_column(String(64))
+    reused_page_id: Mapped[str | None] = mapped_column(ID)

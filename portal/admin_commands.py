@@ -6,32 +6,37 @@ stderr. A refusal is printed with its remedy, and the exit status is 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 from sqlalchemy.orm import Session
 
 from models.base import now
-from portal import logs, settings
-from portal.accounts import api_keys, passwords, tenants
+from portal import audit
+from portal.accounts import api_keys, invites, passwords, tenants
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.naming import checked_email
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
 from portal.db import Database
-from portal.domain import Principal
-from portal.errors import NotFound, PortalError
-from portal.private_files import make_private_folder
-from portal.settings import Settings
+from portal.domain import Principal, Role
+from portal.errors import InvalidRequest, NotFound
+from portal.quota_commands import quotas
+from portal.shell import day as _day
+from portal.shell import opened as _opened
+from portal.shell import print_table as _print_table
+from portal.shell import say as _say
+from portal.tenant_commands import tenant_work
+from portal.usage import books
 
 admin = typer.Typer(
     name="admin",
     help="Tenants, keys and passwords, from the operator's shell; works while the portal is serving.",
     no_args_is_help=True,
 )
+admin.add_typer(quotas)
+admin.add_typer(tenant_work)
 
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
 KeyOption = Annotated[str, typer.Option("--key", help="The key's id or prefix")]
@@ -47,30 +52,24 @@ def create_tenant(
     password: PasswordOption = None,
 ) -> None:
     """Make a tenant and its owner. Without --password, a one-time password is printed."""
-    with _opened() as (_, database):
+    with _opened() as (configured, database):
         chosen = password if password is not None else passwords.one_time_password()
         passwords.check_policy(chosen, checked_email(email))
         password_hash = passwords.hashed(chosen)
         with database.transaction() as session:
-            owner = tenants.create_tenant(session, name=name, email=email, password_hash=password_hash)
+            owner = tenants.create_tenant(
+                session, name=name, email=email, password_hash=password_hash, time_zone=configured.accounts.time_zone
+            )
     _say(f"Tenant '{owner.tenant_name}' is made; {owner.email} owns it.")
     if password is None:
         _say("One-time password, shown only now; change it on the Account page:")
         typer.echo(chosen)
 
 
-@admin.command("list-tenants")
-def list_tenants() -> None:
-    """List tenants: name, first owner, when made."""
-    with _opened() as (_, database), database.reading() as session:
-        rows = [(name, owner, _day(made)) for name, owner, made in tenants.list_tenants(session)]
-    _print_table(("TENANT", "OWNER", "MADE"), rows)
-
-
 @admin.command("create-key")
 def create_key(
     tenant: TenantOption,
-    scopes: Annotated[str, typer.Option("--scopes", help="Comma-separated: ocr, read, chat, prompt, admin")],
+    scopes: Annotated[str, typer.Option("--scopes", help="Comma-separated: ocr, read, chat, prompt, members, admin")],
     name: Annotated[str, typer.Option("--name", help="What will use the key")] = "command line",
     expires_days: Annotated[int | None, typer.Option("--expires-days", min=1, max=36500)] = None,
 ) -> None:
@@ -127,6 +126,28 @@ def rotate_key(
     typer.echo(created.key)
 
 
+@admin.command("invite")
+def invite(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant to join, by name")] = None,
+    new_tenant: Annotated[bool, typer.Option("--new-tenant", help="To make a tenant of their own instead")] = False,
+    role: Annotated[Role, typer.Option("--role", help="The role in the tenant")] = Role.MEMBER,
+    days: Annotated[int, typer.Option("--days", help="How long it can be used")] = invites.DEFAULT_DAYS,
+) -> None:
+    """Make a link for one person to join a tenant, or to make one. The link alone is printed on stdout."""
+    with _opened() as (configured, database):
+        if (tenant is None) != new_tenant:
+            raise InvalidRequest(
+                "Say which of the two: an invite into a tenant, or to make one.",
+                remedy="Give either --tenant NAME or --new-tenant.",
+            )
+        terms = invites.InviteTerms(role=role, days=days)
+        with database.transaction() as session:
+            tenant_id = None if tenant is None else tenants.owner_of(session, tenant).tenant_id
+            made = invites.create(session, tenant_id, terms, actor=tenants.OPERATOR)
+        _say(f"Works once, until {_day(made.view.expires_at)}; shown only now:")
+        typer.echo(made.link(configured.server.address))
+
+
 @admin.command("reset-password")
 def reset_password(
     email: Annotated[str, typer.Option("--email", help="The member's e-mail")], password: PasswordOption = None
@@ -140,22 +161,54 @@ def reset_password(
         typer.echo(fresh)
 
 
-@contextmanager
-def _opened() -> Iterator[tuple[Settings, Database]]:
-    """The settings and the migrated database; a refusal in the block becomes words on stderr and exit status 2."""
-    try:
-        configured = settings.load()
-        logs.configure(configured.server)
-        make_private_folder(configured.store.data_dir)
-        database = Database(configured.database_url)
-        try:
-            _migrate(configured, database)
-            yield configured, database
-        finally:
-            database.dispose()
-    except PortalError as error:
-        _say(f"{error.message} {error.remedy}")
-        raise typer.Exit(2) from None
+@admin.command("check-ledger")
+def check_ledger(
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set reservations and counters by the entries, and return strays.")
+    ] = False,
+) -> None:
+    """Prove that entries = reservations = counters for each tenant. Exit status 1 when they do not agree."""
+    from portal.jobs import stray_reservations  # late, as in all commands that need the heavier parts
+
+    with _opened() as (_, database):
+        if repair:
+            _repair(database)
+        with database.reading() as session:  # one snapshot, so that it holds while the portal works
+            checked, strays = books.check(session), stray_reservations.strays(session)
+        _print_table(
+            ("TENANT", "RESERVED", "POSTED", "RETURNED", "PENDING", "BOOKS"),
+            [
+                (each.tenant_name, *map(str, each.entries), str(each.pending), "differ" if each.faults else "agree")
+                for each in checked
+            ],
+        )
+    pages = sum(count for found in strays.values() for _, count in found)
+    if pages:
+        _say(f"{pages} pages are reserved for nobody; the portal returns them by itself within the hour, or --repair.")
+    for each in checked:
+        for fault in each.faults:
+            _say(f"{each.tenant_name}: {fault}")
+    if any(each.faults for each in checked):
+        _say("Set it right with: python app.py admin check-ledger --repair")
+        raise typer.Exit(1)
+
+
+def _repair(database: Database) -> None:
+    from portal.jobs import stray_reservations
+
+    with database.reading() as session:
+        wrong = [each for each in books.check(session) if each.faults]
+    for each in wrong:
+        with database.transaction() as session:
+            books.repair(session, each.tenant_id)
+            audit.record(
+                session, "ledger.repaired", actor=tenants.OPERATOR, tenant_id=each.tenant_id, faults=len(each.faults)
+            )
+        _say(f"{each.tenant_name}: reservations and counters are set by the entries.")
+    swept = stray_reservations.sweep_reservations(database)
+    if swept.pages:
+        _say(f"{swept.pages} pages of {swept.reservations} reservations that were nobody's are returned.")
 
 
 def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:
@@ -169,27 +222,6 @@ def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:
     return found
 
 
-def _migrate(configured: Settings, database: Database) -> None:
-    from portal import schema  # late: Alembic is needed only where a command really runs
-
-    database.ping()
-    if not schema.is_current(database):
-        schema.upgrade(database)
-        folder = configured.store.data_dir.resolve()
-        _say(f"Note: the database had no tables yet, or older ones, and was migrated (PORTAL_DATA_DIR is {folder}).")
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _print_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
-    for row in [heads, *rows]:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
-
-
 def _state(view: ApiKeyView) -> str:
     if view.revoked_at is not None:
         return "revoked"
@@ -198,7 +230,3 @@ def _state(view: ApiKeyView) -> str:
     if view.expires_at <= now():
         return f"expired {_day(view.expires_at)}"
     return f"{'replaced, ' if view.replaced_by else ''}until {_day(view.expires_at)}"
-
-
-def _day(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}Z" if moment else "never"

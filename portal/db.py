@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -17,19 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, make_url, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 from sqlalchemy.pool import QueuePool
 
-from portal.errors import SettingsError, Unavailable
+from portal.errors import SettingsError, TooSlow, Unavailable
 from portal.private_files import make_private_file
 
 log = structlog.get_logger()
 
 _SQLITE_BUSY_MS = 15_000
+_SQLITE_STEPS = 1000  # of its machine, between two looks at the clock: a text that is searched is a dozen
+_CHECKPOINT_BUSY_MS = 200
 _POSTGRES_CONNECTIONS = 8
 _DRIVERS = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}
 
@@ -50,6 +53,7 @@ _busy = partial(
     remedy="Nothing was stored or charged. Try again in a few seconds.",
     retry_after_seconds=5,
 )
+_too_slow = partial(TooSlow, "The database took too long to answer.")
 _not_writable = partial(
     Unavailable,
     "The database cannot be written.",
@@ -71,6 +75,8 @@ _FAULTS: dict[int | str | None, Callable[[], Unavailable]] = {
     "55P03": _busy,
     sqlite3.SQLITE_READONLY: _not_writable,
     "25006": _not_writable,
+    sqlite3.SQLITE_INTERRUPT: _too_slow,
+    "57014": _too_slow,
 }
 
 
@@ -102,13 +108,15 @@ class Database:
             connection.commit()
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self, *, seconds: float | None = None) -> Iterator[Session]:
         """A session for queries only, all of which see the same snapshot. Raises Unavailable.
 
-        A write in it is a bug and raises the driver's error.
+        `seconds` bounds each query on Postgres, and all of them together on SQLite: past it TooSlow is raised and the
+        database works on it no more. A write in it is a bug and raises the driver's error.
         """
         with self._translated(may_write=False), self.engine.connect() as connection, self._reading_only(connection):
-            with Session(connection, expire_on_commit=False) as session:
+            bounded = nullcontext() if seconds is None else self._bounded(connection, seconds)
+            with bounded, Session(connection, expire_on_commit=False) as session:
                 yield session
             connection.rollback()
 
@@ -140,6 +148,24 @@ class Database:
         position = func.instr if self.is_sqlite else func.strpos
         return position(column, part) > 0
 
+    def forget_deleted(self) -> None:
+        """Has SQLite overwrite what deleted rows left in its file and write-ahead log.
+
+        While somebody reads it is left for the next time; a log that fills is begun anew anyway. Postgres does it by
+        itself (autovacuum).
+        """
+        if not self.is_sqlite:
+            return
+        with self._writer, self._translated(), self.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            driver.execute(f"PRAGMA busy_timeout={_CHECKPOINT_BUSY_MS}")
+            try:
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.OperationalError as error:
+                log.info("deleted rows stay in the log for now", reason=str(error))
+            finally:
+                driver.execute(f"PRAGMA busy_timeout={_SQLITE_BUSY_MS}")
+
     def ping(self) -> None:
         """Raises Unavailable when the database does not answer."""
         with self.reading() as session:
@@ -154,6 +180,13 @@ class Database:
             return _switched(connection, "query_only", on=True)
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         return nullcontext()  # the pool takes both options back
+
+    def _bounded(self, connection: Connection, seconds: float) -> AbstractContextManager[None]:
+        if self.is_sqlite:
+            return _interrupted_after(connection, seconds)
+        # SET takes no parameters; set_config's third one makes it local to the transaction.
+        connection.execute(select(func.set_config("statement_timeout", f"{max(1, round(seconds * 1000))}ms", True)))
+        return nullcontext()
 
     @contextmanager
     def _translated(self, *, may_write: bool = True) -> Iterator[None]:
@@ -225,6 +258,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",  # NORMAL may lose the last commits in a power cut, and a job was promised by then
         "foreign_keys=ON",
+        "secure_delete=ON",  # what is deleted is overwritten, not only unlinked: people were promised that it is gone
         f"busy_timeout={_SQLITE_BUSY_MS}",
     ):
         cursor.execute(f"PRAGMA {pragma}")
@@ -241,6 +275,18 @@ def _switched(connection: Connection, pragma: str, *, on: bool) -> Iterator[None
     finally:
         connection.rollback()
         driver.execute(f"PRAGMA {pragma}={'OFF' if on else 'ON'}")
+
+
+@contextmanager
+def _interrupted_after(connection: Connection, seconds: float) -> Iterator[None]:
+    """Ends whatever the connection does once the time is up; SQLite asks every so many steps of its machine."""
+    driver: Any = connection.connection.driver_connection
+    deadline = time.monotonic() + seconds
+    driver.set_progress_handler(lambda: time.monotonic() > deadline, _SQLITE_STEPS)
+    try:
+        yield
+    finally:
+        driver.set_progress_handler(None, 0)
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -7,6 +7,7 @@ No behaviour beyond what derives from the values themselves; no database, no I/O
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -16,12 +17,13 @@ Quad = tuple[float, float, float, float, float, float, float, float]
 
 
 class Scope(StrEnum):
-    """What an API key may do: submit work, read results, use the chat door, free prompts, operate."""
+    """What an API key may do: submit work, read results, use the chat door, free prompts, manage members, operate."""
 
     OCR = "ocr"
     READ = "read"
     CHAT = "chat"
     PROMPT = "prompt"
+    MEMBERS = "members"
     ADMIN = "admin"
 
 
@@ -30,6 +32,14 @@ class Role(StrEnum):
 
     OWNER = "owner"
     MEMBER = "member"
+
+
+class TenantState(StrEnum):
+    """What a tenant may do: everything, only read and export what is there, or nothing."""
+
+    ACTIVE = "active"
+    NO_NEW_JOBS = "no_new_jobs"
+    SUSPENDED = "suspended"
 
 
 class Task(StrEnum):
@@ -60,6 +70,15 @@ class FieldState(StrEnum):
     READ = "read"
     CHECKED = "checked"
     RULE_FAILED = "rule_failed"
+
+
+class Mode(StrEnum):
+    """How `extract` is asked: the page as a document (Markdown), as plain text, as lines with boxes, as subtitles."""
+
+    DOCUMENT = "document"
+    TEXT = "text"
+    SPOTTING = "spotting"
+    SUBTITLES = "subtitles"
 
 
 class JobState(StrEnum):
@@ -93,9 +112,51 @@ class PageState(StrEnum):
         return self not in (PageState.QUEUED, PageState.RUNNING)
 
 
+class Limit(StrEnum):
+    """What a plan limits; the value is the limit's stable name in the API, the tables and the command line."""
+
+    PAGES_PER_DAY = "pages_per_day"
+    PAGES_PER_MONTH = "pages_per_month"
+    REQUESTS_PER_MINUTE = "requests_per_minute"
+    PAGES_IN_FLIGHT = "pages_in_flight"
+    UNCHARGED_PAGES_PER_DAY = "uncharged_pages_per_day"
+    MAX_FILE_BYTES = "max_file_bytes"
+    MAX_DOCUMENT_PAGES = "max_document_pages"
+    RETENTION_DAYS = "retention_days"
+    WEIGHT = "weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a tenant stands against one limit: `allowed` (None is no limit), `used`, and when the count starts anew.
+
+    `resets_at` is None where nothing starts anew: what is in flight ends by itself.
+    """
+
+    limit: Limit
+    allowed: int | None
+    used: int
+    resets_at: datetime | None = None
+
+    @property
+    def remaining(self) -> int | None:
+        """What is left, never below 0; None where there is no limit."""
+        return None if self.allowed is None else max(0, self.allowed - self.used)
+
+    @property
+    def used_share(self) -> float:
+        """The used part, 0–1 and above; 1 where nothing is allowed, 0 where there is no limit."""
+        if self.allowed is None:
+            return 0.0
+        return self.used / self.allowed if self.allowed else 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A proven caller: a signed-in member or an API key. Every query on tenant data takes its tenant_id."""
+    """A proven caller: a signed-in member or an API key. Every query on tenant data takes its tenant_id.
+
+    `no_new_jobs` is the admin's reason why the tenant may submit nothing (may be empty), None where it may.
+    """
 
     tenant_id: str
     tenant_name: str
@@ -106,6 +167,7 @@ class Principal:
     scopes: frozenset[Scope]
     api_key_id: str | None = None
     address: str | None = None
+    no_new_jobs: str | None = None
 
     @property
     def label(self) -> str:
@@ -182,16 +244,21 @@ class TemplateRef:
 
 @dataclass(frozen=True, slots=True)
 class TaskPrompt:
-    """What is asked of each page: the task, the fields (fields) and their template, the target language (translate)."""
+    """What is asked of each page.
+
+    The task, its mode (extract), the fields (fields) and the template that they are, the target language (translate), a
+    code of portal.languages.
+    """
 
     task: Task = Task.EXTRACT
     fields: tuple[FieldSpec, ...] = ()
     language: str | None = None
+    mode: Mode = Mode.DOCUMENT
     template: TemplateRef | None = None
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """The names of the fields, in the order asked."""
+        """The names of the fields, in the order they were asked for."""
         return tuple(spec.name for spec in self.fields)
 
 
@@ -231,10 +298,10 @@ class PageImage:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text. `score` is the engine's confidence 0–1, None where the engine gives none."""
+    """One line of text. `box` and `score` (the engine's confidence, 0–1) are None where the engine gives none."""
 
     text: str
-    box: Box
+    box: Box | None
     score: float | None
     quad: Quad | None = None
 
@@ -244,11 +311,21 @@ class Block:
     """A run of rows in reading order: rows of cells, each cell the indices of its lines in PageText.lines.
 
     A text block has one cell in each row (its fragments side by side); a table has the same number of cells in
-    each row, empty ones included.
+    each row, empty ones included. `markdown` is what an engine that writes Markdown itself wrote for the block, None
+    where it is derived from the lines.
     """
 
     kind: Literal["text", "table"]
     rows: tuple[tuple[tuple[int, ...], ...], ...]
+    markdown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The page in another language: a code of portal.languages, and Markdown."""
+
+    language: str
+    markdown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +338,7 @@ class PageText:
     `truncated` names why the text was cut ("repetition", "length"), None when whole. `check_below` is the score
     under which the engine's profile says that a person should compare a line with the page, None without scores.
     `fields` are the values found for the task fields, None for other tasks.
+    `figures` are the boxes of pictures on the page, where the engine finds them. `translation` is there when asked for.
     """
 
     width_px: int
@@ -274,6 +352,8 @@ class PageText:
     truncated: str | None = None
     check_below: float | None = None
     fields: tuple[FieldValue, ...] | None = None
+    figures: tuple[Box, ...] = ()
+    translation: Translation | None = None
 
     @property
     def lines_to_check(self) -> int | None:
@@ -302,7 +382,9 @@ class PageText:
 class EngineCapability:
     """What one engine can do: offered to people before anything is reserved.
 
-    `unavailable` maps each task that it cannot do to the reason, in words for the user.
+    `unavailable` maps each task that it cannot do to the reason, in words for the user. `modes` are those of
+    `extract`, `targets` the languages (codes) that it translates to. `purpose` says in a few words what it is good for,
+    `notice` what its licence wants people to be told. An engine that `is_remote` may be away while the portal works.
     """
 
     name: str
@@ -311,3 +393,9 @@ class EngineCapability:
     tasks: frozenset[Task]
     languages: tuple[str, ...]
     unavailable: dict[Task, str] = field(default_factory=dict)
+    modes: tuple[Mode, ...] = (Mode.DOCUMENT,)
+    targets: tuple[str, ...] = ()
+    purpose: str = ""
+    licence: str = ""
+    notice: str | None = None
+    is_remote: bool = False

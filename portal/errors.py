@@ -139,12 +139,48 @@ class TooManyAttempts(PortalError):
     remedy = "Wait as long as Retry-After says, then try again."
 
 
-class TooManyInFlight(PortalError):
-    """The tenant has as many pages waiting as it may."""
+class TooManySamples(PortalError):
+    """The tenant has as many of the free samples under way as it may."""
 
-    code = "too_many_in_flight"
+    code = "too_many_samples"
     kind = "over_quota"
-    remedy = "Wait until some are read, or cancel some; nothing was stored or charged."
+    remedy = "Wait until one is read, or read a scan of your own."
+
+
+class LimitReached(PortalError):
+    """A limit of the tenant does not allow it; nothing was stored, counted or charged.
+
+    Codes: rate_limited, quota_exhausted, too_many_in_flight. `limit` is the binding limit's name, `allowed` its value,
+    `used` what counts against it now, `reset_seconds` the time until its count starts anew (None: it does not),
+    `asked_pages` how many pages were asked for.
+    """
+
+    code = "quota_exhausted"
+    kind = "over_quota"
+    asked_pages: int = 0
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        remedy: str,
+        retry_after_seconds: int,
+        binding: tuple[str, int, int, int | None],
+    ) -> None:
+        super().__init__(message, code=code, remedy=remedy, retry_after_seconds=retry_after_seconds)
+        self.binding = binding
+        self.limit, self.allowed, self.used, self.reset_seconds = binding
+
+    def __reduce__(self) -> tuple[object, ...]:
+        rest = (self.message, self.code, self.remedy, self.retry_after_seconds, self.binding)
+        return _rebuild_limit_reached, rest
+
+
+def _rebuild_limit_reached(
+    message: str, code: str, remedy: str, retry_after_seconds: int, binding: tuple[str, int, int, int | None]
+) -> LimitReached:
+    return LimitReached(message, code=code, remedy=remedy, retry_after_seconds=retry_after_seconds, binding=binding)
 
 
 class Busy(PortalError):
@@ -161,6 +197,13 @@ class Unavailable(PortalError):
     code = "unavailable"
     kind = "unavailable"
     remedy = "Try again in a minute; if it lasts, tell the operator."
+
+
+class TooSlow(Unavailable):
+    """A query took longer than its caller gives it, and was ended."""
+
+    code = "query_too_slow"
+    remedy = "Ask for less at once, or try again when the portal has less to do."
 
 
 class StillRunning(PortalError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from portal.accounts.peppers import Peppers
 from portal.db import Database
+from portal.door.passage import Door
 from portal.jobs.context import JobContext
 from portal.settings import Settings
 
@@ -18,3 +20,8 @@ class Services:
     database: Database
     peppers: Peppers
     jobs: JobContext
+
+    @cached_property
+    def door(self) -> Door:
+        """The OpenAI door; used on the event loop."""
+        return Door(self.jobs)

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -70,6 +71,14 @@ def _network(value: str) -> str:
     return value if value == "*" else str(ipaddress.ip_network(value, strict=False))
 
 
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be an IANA time zone such as Europe/Berlin") from None
+    return value
+
+
 class _Group(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, enable_decoding=False
@@ -97,6 +106,14 @@ class ServerSettings(_Group):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 
+    @property
+    def address(self) -> str:
+        """Where the portal is reached, without a slash at the end: its public URL, else where it listens."""
+        if self.public_url:
+            return self.public_url
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 - compared, not bound
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
 
 class StoreSettings(_Group):
     """Where rows and blobs lie."""
@@ -108,10 +125,11 @@ class StoreSettings(_Group):
 class AccountSettings(_Group):
     """Who may come in."""
 
-    registration: Literal["open", "closed"] = "open"
+    registration: Literal["open", "invite", "closed"] | None = None
     admin_email: str = "admin@localhost"
     admin_password: SecretStr | None = None
     secret: SecretStr | None = None
+    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
     session_days: int = Field(14, ge=1, le=365)
 
 
@@ -133,6 +151,14 @@ class EngineSettings(_Group):
     embedded_workers: int | None = Field(None, ge=1, le=64)
     page_seconds: int = Field(120, ge=1)
     max_backlog_pages: int = Field(2000, ge=1)
+    engines_file: Path | None = None
+    vllm_url: str | None = None
+    vllm_model: str | None = None
+    vllm_api_key: SecretStr | None = None
+    translate_url: str | None = None
+    translate_model: str | None = None
+    translate_api_key: SecretStr | None = None
+    accept_licences: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()
 
 
 @dataclass(frozen=True)

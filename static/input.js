@@ -24,6 +24,7 @@
   };
 
   // A refusal names the file, the limit and what to do.
+  const isOnItsWay = (entry) => ['waiting', 'sending', 'lost'].includes(entry.state);
   const reasonAgainst = (file) => {
     const limit = Number(zone.dataset.maxFiles);
     if (file.size === 0) return tell('is_empty', { name: file.name });
@@ -57,6 +58,7 @@
     entry.row.remove();
     redraw();
     announce(tell('removed', { name: entry.name }));
+    reprice();
     const next = entries[Math.min(place, entries.length - 1)];
     (next?.row.querySelector('button') || zone.querySelector('input')).focus();
     uploadNext();
@@ -90,10 +92,23 @@
   const settle = (entry, request) => {
     const answer = parsed(request.responseText);
     if (request.status === 401) return portal.signIn();
-    if (request.status === 200) Object.assign(entry, { state: 'ready', path: answer[0] });
+    // A proxy may answer 200 with a page of its own.
+    const path = request.status === 200 && Array.isArray(answer) ? answer[0] : null;
+    if (typeof path === 'string') Object.assign(entry, { state: 'ready', path });
     else refuse(entry, answer?.detail ? `${entry.name}: ${answer.detail} ${answer.remedy || ''}` : tell('upload_failed', { name: entry.name }));
     draw(entry);
     uploadNext();
+    reprice();
+  };
+
+  // Once nothing is on its way, the portal counts the pages of what is in the list.
+  const PRICE_AFTER_MS = 250;
+  let pricing = 0;
+  const reprice = () => {
+    clearTimeout(pricing);
+    pricing = setTimeout(() => {
+      if (!entries.some(isOnItsWay)) document.getElementById('price-files')?.click();
+    }, PRICE_AFTER_MS);
   };
 
   const parsed = (text) => {
@@ -164,9 +179,11 @@
     },
     // Waits for what is on its way; gives what Gradio's file component takes.
     async uploaded() {
-      while (entries.some((entry) => ['waiting', 'sending', 'lost'].includes(entry.state))) {
-        await new Promise((resolve) => setTimeout(resolve, 100));
-      }
+      while (entries.some(isOnItsWay)) await new Promise((resolve) => setTimeout(resolve, 100));
+      return portal.input.ready();
+    },
+    // The same of what is there already.
+    ready() {
       return entries
         .filter((entry) => entry.state === 'ready')
         .map(({ path, name, file }) => ({
@@ -183,8 +200,27 @@
         entry.row.remove();
       }
       if (zone) redraw();
+      reprice();
     },
   };
+
+  // The choices that a price offers where not all pages fit.
+  const rangeField = () => document.querySelector('#page-range :is(input, textarea)');
+  document.addEventListener('click', (event) => {
+    const chosen = event.target.closest?.('.price-choices button');
+    if (!chosen) return;
+    if ('choose' in chosen.dataset) return rangeField().focus();
+    const { keep, range } = chosen.dataset;
+    for (const entry of entries.filter((entry) => entry.state === 'ready').slice(Number(keep))) remove(entry);
+    if (range) {
+      rangeField().value = range;
+      rangeField().dispatchEvent(new Event('input', { bubbles: true }));
+    }
+    document.getElementById('run')?.focus();
+  });
+  document.addEventListener('input', (event) => {
+    if (event.target === rangeField()) reprice();
+  });
 
   // A portal that started anew does not know the uploads of before.
   window.addEventListener('portal:back', () => {

@@ -39,7 +39,15 @@
     window.dispatchEvent(new Event('portal:back'));
   };
   window.addEventListener('offline', () => portal.lost());
-  window.addEventListener('pagehide', () => (portal.lost = () => {})); // leaving a page ends its requests, too
+  // Leaving a page ends its requests, too. A page that the browser keeps for its Back button must show nothing of a
+  // session that has ended since: it is hidden while it lies there, and asks the portal anew when it comes back.
+  window.addEventListener('pagehide', (event) => {
+    portal.lost = () => {};
+    if (event.persisted) page.dataset.left = '';
+  });
+  window.addEventListener('pageshow', (event) => {
+    if (event.persisted) location.reload();
+  });
 
   // A job in the address is shown by the first event; until then the upload form must not flash.
   if (new URLSearchParams(location.search).has('job')) page.dataset.attached = '';
@@ -47,7 +55,7 @@
   // Gradio gives all pages one title; the heading says more, and a job's says how far it is.
   let name = '';
   setInterval(() => {
-    name ||= document.title;
+    name ||= document.title.split(' · ').pop();
     const heading = document.querySelector('h1')?.textContent;
     const meter = document.querySelector('.job-progress progress');
     const done = meter ? `${meter.value}/${meter.max} · ` : '';
@@ -70,6 +78,18 @@
     if (!status.isConnected) document.body.append(status);
     [told, toldAt] = [news, Date.now()];
     status.textContent = news;
+  };
+
+  // What stands in the place of a part that could not be loaded.
+  portal.missing = (place, words, remedy) => {
+    const text = Object.assign(document.createElement('p'), { textContent: words });
+    const again = Object.assign(document.createElement('button'), { type: 'button', className: 'button', textContent: remedy });
+    again.addEventListener('click', () => location.reload());
+    const notice = Object.assign(document.createElement('div'), { className: 'notice' });
+    notice.dataset.tone = 'error';
+    notice.setAttribute('role', 'alert');
+    notice.append(text, again);
+    place.replaceChildren(notice);
   };
 
   portal.attach = (job) => {

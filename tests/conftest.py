@@ -20,6 +20,9 @@ from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
 
 SHARED_CASES = ROOT.parent / "shared" / "cases"
 
+# Servers of a real vLLM take minutes: `make test-vllm` runs them, and names vLLM's Python.
+collect_ignore = [] if "VLLM_PYTHON" in os.environ else ["vllm"]
+
 
 @pytest.fixture(autouse=True)
 def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,10 @@ class RunningPortal:
         self.process.wait()
 
 
-def start_portal(data_dir: Path, **settings: str) -> RunningPortal:
-    """Starts a portal on a free port of 127.0.0.1 and waits until it is ready."""
+def start_portal(
+    data_dir: Path, *, program: tuple[str, ...] = (str(ROOT / "app.py"), "serve"), **settings: str
+) -> RunningPortal:
+    """Starts a portal on a free port of 127.0.0.1 and waits until it is ready; `program` are Python's arguments."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -62,7 +64,7 @@ def start_portal(data_dir: Path, **settings: str) -> RunningPortal:
     data_dir.mkdir(parents=True, exist_ok=True)
     log_file = data_dir.parent / f"{data_dir.name}.log"
     with log_file.open("ab") as log:
-        process = subprocess.Popen([sys.executable, str(ROOT / "app.py"), "serve"], env=environ, stdout=log, stderr=log)
+        process = subprocess.Popen([sys.executable, *program], env=environ, cwd=ROOT, stdout=log, stderr=log)
     portal = RunningPortal(f"http://127.0.0.1:{port}", data_dir, log_file, environ, process)
     _wait_until_ready(portal)
     return portal

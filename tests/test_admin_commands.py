@@ -3,20 +3,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
-from models import ApiKey, AuditEntry, Tenant
+from models import ApiKey, AuditEntry, Tenant, TenantLimit, TenantUsage
+from models.base import now
 from portal import schema, settings
-from portal.accounts import api_keys, sessions
+from portal.accounts import api_keys, joining, sessions
 from portal.accounts.peppers import Peppers
 from portal.admin_commands import admin
 from portal.db import Database
 from portal.domain import Scope
 from portal.errors import Unauthenticated
+from portal.usage.limits import DEFAULT_LIMITS, terms_of
 
 PASSWORD = "seven green kettles"
 
@@ -72,6 +75,12 @@ def test_given_password_is_not_printed_when_a_tenant_is_made(portal_database: Da
         (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing"), "list-keys"),
         (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing", "--overlap", "2d"), "overlap"),
         (("reset-password", "--email", "nobody@example.org"), "Check the spelling"),
+        (("set-quota", "--tenant", "Nobody", "--weight", "1"), "list-tenants"),
+        (("set-quota", "--tenant", "Alpha", "--pages-per-day", "1.5"), "whole number"),
+        (("set-quota", "--tenant", "Alpha", "--weight", "none"), "above 0"),
+        (("set-quota", "--tenant", "Alpha", "--weight", "2", "--until", "soon"), "2026-12-24"),
+        (("set-plan", "--tenant", "Alpha", "--plan", "nothing"), "list-plans"),
+        (("create-plan", "--name", "x", "--weight", "plan"), "Give a number"),
     ],
 )
 def test_refusal_is_said_with_its_remedy_when_a_command_cannot_be_done(
@@ -157,8 +166,9 @@ def test_old_password_ends_when_reset(portal_database: Database) -> None:
 def test_tenants_are_listed_with_their_owners(portal_database: Database) -> None:
     _create_alpha()
     lines = _run("list-tenants").stdout.splitlines()
-    assert lines[0].split() == ["TENANT", "OWNER", "MADE"]
+    assert lines[0].split()[:5] == ["TENANT", "OWNER", "MADE", "PLAN", "STATE"]
     assert lines[1].startswith("Alpha   alice@example.org")
+    assert lines[1].split()[4:] == ["standard", "active", "0/5000", "0/50000", "never"]
 
 
 def test_setting_is_named_when_it_is_unknown(portal_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,3 +200,110 @@ def test_neither_fastapi_nor_gradio_is_imported_by_the_commands() -> None:
     code = "import sys, portal.admin_commands; print([n for n in ('fastapi', 'gradio', 'alembic') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_quota_is_set_silently_when_the_four_options_are_given(portal_database: Database) -> None:
+    _create_alpha()
+    options = ("--pages-per-day", "50", "--pages-per-month", "900", "--requests-per-minute", "7", "--weight", "2.5")
+    for _ in range(2):
+        result = _run("set-quota", "--tenant", "Alpha", *options)
+        assert (result.exit_code, result.output) == (0, "")
+    assert _run("set-quota", "--tenant", "Alpha", "--pages-in-flight", "none", "--weight", "plan").exit_code == 0
+    with portal_database.reading() as session:
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        limits = terms_of(session, tenant_id, at=now()).limits
+    assert limits == replace(
+        DEFAULT_LIMITS, pages_per_day=50, pages_per_month=900, requests_per_minute=7, pages_in_flight=None
+    )
+
+
+def test_effect_is_said_and_nothing_set_when_it_is_a_dry_run(portal_database: Database) -> None:
+    _create_alpha()
+    result = _run("set-quota", "--tenant", "Alpha", "--pages-per-day", "0", "--dry-run")
+    assert "new work is refused until 00:00" in result.stderr
+    with portal_database.reading() as session:
+        assert session.scalars(select(TenantLimit)).all() == []
+
+
+def test_plan_is_made_given_and_listed(portal_database: Database) -> None:
+    _create_alpha()
+    made = _run("create-plan", "--name", "team", "--pages-per-day", "9", "--max-file-bytes", "none")
+    assert made.exit_code == 0, made.stderr
+    assert _run("set-plan", "--tenant", "Alpha", "--plan", "team").exit_code == 0
+    listed = [line.split() for line in _run("list-plans").stdout.splitlines()]
+    assert ["team", "1", "9", "50000"] in [line[:4] for line in listed]
+    assert ["standard", "*", "0", "5000"] in [line[:4] for line in listed]
+
+
+def test_tenant_is_suspended_resumed_and_deleted_when_its_name_is_typed(portal_database: Database) -> None:
+    _create_alpha()
+    named = ("--tenant", "Alpha")
+    assert _run("suspend", *named, "--reason", "unpaid", "--new-jobs-only").exit_code == 0
+    assert "no_new_jobs" in _run("list-tenants").stdout
+    assert _run("suspend", *named, "--reason", " ").exit_code == 2
+    assert _run("resume", *named).exit_code == 0
+    asked = _run("delete-tenant", *named)
+    assert (asked.exit_code, "1 members" in asked.stderr) == (2, True)
+    assert _run("delete-tenant", *named, "--confirm", "Beta").exit_code == 2
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant.state)).one() == "active"
+    assert _run("delete-tenant", *named, "--confirm", "Alpha").exit_code == 0
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant)).all() == []
+    printed = _run("audit", "--actor", "operator", "--action", "tenant.").stdout
+    assert [line.split()[3] for line in printed.splitlines()[1:]] == [
+        *("tenant.deleted", "tenant.deletion_began", "tenant.resumed", "tenant.suspended", "tenant.created"),
+    ]
+
+
+def test_link_alone_is_printed_and_opens_when_somebody_is_invited(
+    portal_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTAL_PUBLIC_URL", "https://ocr.example.com")
+    _create_alpha()
+    for arguments, tenant_name, role in (
+        (["--tenant", "Alpha", "--role", "owner"], "Alpha", "owner"),
+        (["--tenant", "Alpha"], "Alpha", "member"),
+        (["--new-tenant"], None, "owner"),
+    ):
+        result = _run("invite", *arguments)
+        assert result.exit_code == 0, result.stderr
+        address, _, token = result.stdout.strip().partition("#")
+        assert address == "https://ocr.example.com/invite"
+        assert token not in result.stderr
+        offer = joining.offer_of(portal_database, token, address=None)
+        assert (offer.tenant_name, offer.role, offer.invited_by) == (tenant_name, role, "operator")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--tenant", "Alpha", "--new-tenant"], ["--tenant", "Nobody"], ["--new-tenant", "--days", "0"]],
+)
+def test_no_link_is_made_when_the_invite_is_not_clear(portal_database: Database, arguments: list[str]) -> None:
+    _create_alpha()
+    result = _run("invite", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr
+
+
+def test_new_tenants_days_begin_in_the_portals_zone(portal_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_TIME_ZONE", "Asia/Tokyo")
+    _create_alpha()
+    with portal_database.reading() as session:
+        assert session.scalars(select(Tenant.time_zone)).all() == ["Asia/Tokyo"]
+
+
+def test_ledger_check_says_what_differs_and_sets_it_right_only_when_asked(portal_database: Database) -> None:
+    _create_alpha()
+    agreeing = _run("check-ledger")
+    assert (agreeing.exit_code, "agree" in agreeing.stdout) == (0, True)
+    with portal_database.transaction() as session:
+        session.add(TenantUsage(tenant_id=session.scalars(select(Tenant.id)).one(), pending_pages=5))
+    for _ in range(2):
+        differing = _run("check-ledger")
+        assert differing.exit_code == 1
+        assert "pending_pages is 5, the reservations say 0" in differing.stderr
+    assert _run("check-ledger", "--repair").exit_code == 0
+    assert _run("check-ledger").exit_code == 0
+    with portal_database.reading() as session:
+        assert session.scalars(select(AuditEntry.action).where(AuditEntry.action == "ledger.repaired")).all() != []

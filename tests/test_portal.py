@@ -13,11 +13,12 @@ import httpx
 import psutil
 import pytest
 from PIL import Image
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from models import Page, UsageEntry
+from models import Page
 from portal.db import Database
 from portal.ui.samples import named
+from tests.ledger import charged
 from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
 
 
@@ -62,7 +63,7 @@ def test_finished_pages_survive_when_the_portal_is_killed_in_mid_document(tmp_pa
     after_restart = _finished(database)
     assert {page: after_restart[page] for page in before} == before, "finished pages are not read again"
     with database.reading() as session:
-        assert session.scalar(select(func.sum(UsageEntry.pages))) == 8
+        assert charged(session) == 8
     database.dispose()
     stop_portal(portal)
 

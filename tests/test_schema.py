@@ -14,12 +14,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, select, text
+from sqlalchemy.exc import IntegrityError
 
 from models import Base, Job, Member, Page, SearchText, Tenant
 from portal import schema
 from portal.db import Database
 from portal.errors import Unavailable
 from portal.jobs.search import folded, matches
+from portal.jobs.stray_reservations import strays
+from portal.usage import books
+from portal.usage.receipts import receipts
 from tests.running_portal import ROOT
 
 
@@ -90,6 +94,46 @@ def test_jobs_of_before_are_found_when_migrated_and_stay_when_taken_back(empty_d
         assert connection.execute(text("SELECT id FROM pages ORDER BY id")).scalars().all() == ["pag_1", "pag_2"]
 
 
+_DAMAGED = (
+    "INSERT INTO pages (id, tenant_id, job_id, document_id, position, number, state, attempt, is_blank, result)"
+    " VALUES ('pag_{0}', 'ten_1', 'job_1', 'doc_1', {0}, {0}, 'succeeded', 1, false, '{1}')"
+)
+
+
+@pytest.mark.parametrize("escape", ["\\u0000", "\\ud800"])
+def test_text_that_the_database_cannot_hold_is_filled_in_too(empty_database: Database, escape: str) -> None:
+    schema.upgrade(empty_database, _BEFORE_HISTORY)
+    damaged = _DAMAGED.format(3, f'{{"text": "half {escape} x", "lines": []}}')
+    with empty_database.engine.begin() as connection:
+        for row in (*_ROWS, damaged, _DAMAGED.format(4, '{"lines": []}')):
+            connection.exec_driver_sql(row)
+    schema.upgrade(empty_database)
+    with empty_database.reading() as session:
+        texts = dict(session.execute(select(SearchText.page_id, SearchText.folded)).all())
+    assert texts == {None: folded("März 2026.pdf"), "pag_1": "gesamt 27,09", "pag_3": "half \ufffd x"}
+
+
+_BEFORE_FOLDED = "7d1f0c3a52be"
+
+
+def test_tenants_alike_but_for_case_stay_when_migrated_and_no_third_comes(empty_database: Database) -> None:
+    schema.upgrade(empty_database, _BEFORE_FOLDED)
+    with empty_database.engine.begin() as connection:
+        for tenant_id, name, day in (("ten_1", "alpha", 2), ("ten_2", "Alpha", 1), ("ten_3", "Beta", 3)):
+            values = f"('{tenant_id}', '{name}', '2026-01-0{day}')"
+            connection.exec_driver_sql(f"INSERT INTO tenants (id, name, created_at) VALUES {values}")
+    schema.upgrade(empty_database)
+    with empty_database.reading() as session:
+        rows = session.execute(select(Tenant.name, Tenant.name_folded).order_by(Tenant.id)).all()
+    assert rows == [("alpha", "alpha (ten_1)"), ("Alpha", "alpha"), ("Beta", "beta")]
+    with pytest.raises(IntegrityError), empty_database.transaction() as session:
+        session.add(Tenant(name="ALPHA"))
+    schema.downgrade(empty_database, _BEFORE_FOLDED)
+    with empty_database.engine.connect() as connection:
+        names = connection.execute(text("SELECT name FROM tenants ORDER BY id")).scalars().all()
+    assert names == ["alpha", "Alpha", "Beta"]
+
+
 def _constraints(database: Database) -> set[tuple[str, str]]:
     inspector = inspect(database.engine)
     return {
@@ -122,14 +166,14 @@ def migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _add_migration(folder: Path, upgrade: str, downgrade: str) -> None:
+def _add_migration(folder: Path, upgrade: str, downgrade: str, *, name: str = "later") -> None:
     head = ScriptDirectory(str(folder)).get_current_head()
-    (folder / "versions" / "later.py").write_text(
+    (folder / "versions" / f"{name}.py").write_text(
         f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "later", "{head}", None, None
+revision, down_revision, branch_labels, depends_on = "{name}", "{head}", None, None
 
 def upgrade() -> None:
     {upgrade}
@@ -181,6 +225,54 @@ def test_migration_is_taken_back_when_it_leaves_rows_that_refer_to_nothing(tmp_p
     database.dispose()
 
 
+_DIE = "import os; os._exit(9)"
+_UPGRADE = """
+import sys
+from pathlib import Path
+from portal import db, schema
+schema._FOLDER = Path(sys.argv[2])
+schema.upgrade(db.Database(sys.argv[1]))
+"""
+
+
+def test_upgrade_goes_on_when_the_process_died_between_two_migrations(
+    empty_database: Database, migrations: Path
+) -> None:
+    schema.upgrade(empty_database)
+    was = ScriptDirectory(str(migrations)).get_current_head()
+    _add_migration(migrations, "op.create_table('first', sa.Column('id', sa.Integer()))", "op.drop_table('first')")
+    _add_migration(migrations, _DIE, "pass", name="last")
+    url = empty_database.engine.url.render_as_string(hide_password=False)
+    upgrade = [sys.executable, "-c", _UPGRADE, url, str(migrations)]
+    assert subprocess.run(upgrade, timeout=60, check=False).returncode == 9
+    with empty_database.connecting() as connection:
+        # SQLite takes all back, Postgres keeps what was committed: neither has half a migration.
+        assert schema._present_revision(connection) == (was if empty_database.is_sqlite else "later")
+        assert ("first" in inspect(connection).get_table_names()) is not empty_database.is_sqlite
+    last = migrations / "versions" / "last.py"
+    last.write_text(last.read_text().replace(_DIE, "op.execute('INSERT INTO first VALUES (1)')"))
+    both = [subprocess.Popen(upgrade) for _ in range(2)]
+    assert [process.wait(timeout=60) for process in both] == [0, 0]
+    assert schema.is_current(empty_database)
+    with empty_database.reading() as session:
+        assert session.scalar(text("SELECT count(*) FROM first")) == 1
+    schema.downgrade(empty_database, "-2")
+    with empty_database.connecting() as connection:
+        assert schema._present_revision(connection) == was
+
+
+def test_lock_is_given_back_when_a_migration_fails(empty_database: Database, migrations: Path) -> None:
+    schema.upgrade(empty_database)
+    _add_migration(migrations, "op.execute('SELECT 1 FROM nowhere')", "pass")
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            schema.upgrade(empty_database)
+    if not empty_database.is_sqlite:
+        with empty_database.connecting() as connection:
+            held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+            assert connection.execute(text(held)).scalar() == 0
+
+
 def test_new_migration_has_no_generated_comments(tmp_path: Path, migrations: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'empty.db'}")
     schema.upgrade(database)
@@ -194,3 +286,81 @@ def test_new_migration_has_no_generated_comments(tmp_path: Path, migrations: Pat
         assert "###" not in script.read_text()
         compile(script.read_text(), script.name, "exec")
     database.dispose()
+
+
+_BEFORE_LEDGER = "7d1f0c3a52be"
+# job → (state, is it a sample, pages as (state, outcome of its usage entry or None, charged pages))
+_OLD_JOBS: dict[str, tuple[str, bool, list[tuple[str, str | None, int]]]] = {
+    "job_read": (
+        "succeeded",
+        False,
+        [("succeeded", "read", 1), ("succeeded", "blank", 0), ("succeeded", "truncated", 0)],
+    ),
+    "job_part": ("partial", False, [("succeeded", "read", 1), ("failed", "failed", 0)]),
+    "job_bad": ("failed", False, [("failed", "failed", 0)]),
+    "job_stop": ("cancelled", False, [("succeeded", "read", 1), ("cancelled", None, 0), ("cancelled", None, 0)]),
+    "job_run": ("running", False, [("succeeded", "read", 1), ("running", None, 0), ("queued", None, 0)]),
+    "job_wait": ("queued", False, [("queued", None, 0)]),
+    "job_demo": ("succeeded", True, [("succeeded", "read", 0), ("succeeded", "read", 0)]),
+    "job_gone": ("deleted", False, [("succeeded", "read", 1), ("succeeded", "blank", 0)]),
+}
+
+
+def _old_rows() -> Iterator[str]:
+    for tenant, name in (("ten_1", "acme"), ("ten_2", "idle")):
+        yield f"INSERT INTO tenants (id, name, created_at) VALUES ('{tenant}', '{name}', '2026-01-01')"
+    yield (
+        "INSERT INTO documents (id, tenant_id, file_name, media_type, byte_size, sha256, page_count, created_at)"
+        " VALUES ('doc_1', 'ten_1', 'a.pdf', 'application/pdf', 9, '-', 9, '2026-01-01')"
+    )
+    for day, (job, (state, is_sample, pages)) in enumerate(_OLD_JOBS.items(), start=1):
+        at = f"2026-11-{day:02d} 23:59:00"
+        if state != "deleted":
+            ended = "NULL" if state in ("queued", "running") else f"'{at}'"
+            yield (
+                "INSERT INTO jobs (id, tenant_id, task, prompt, engine, engine_profile, state, page_count, is_sample,"
+                f" created_at, finished_at) VALUES ('{job}', 'ten_1', 'extract', '{{}}', 'fake', '1', '{state}',"
+                f" {len(pages)}, {str(is_sample).lower()}, '{at}', {ended})"
+            )
+        for number, (page_state, outcome, charged) in enumerate(pages, start=1):
+            page = f"pag_{job}{number}"
+            if state != "deleted":
+                yield (
+                    "INSERT INTO pages (id, tenant_id, job_id, document_id, position, number, state, attempt, is_blank)"
+                    f" VALUES ('{page}', 'ten_1', '{job}', 'doc_1', {number}, {number}, '{page_state}', 1, false)"
+                )
+            if outcome is not None:
+                yield (
+                    "INSERT INTO usage_entries (id, tenant_id, job_id, page_id, task, engine, outcome, pages,"
+                    f" created_at) VALUES ('use_{job}{number}', 'ten_1', '{job}', '{page}', 'extract', 'fake',"
+                    f" '{outcome}', {charged}, '{at}')"
+                )
+
+
+def test_what_was_charged_stays_when_migrated_to_the_ledger_and_back(empty_database: Database) -> None:
+    entries = text(
+        "SELECT tenant_id, job_id, page_id, outcome, pages, CAST(created_at AS text) FROM usage_entries"
+        " ORDER BY page_id"
+    )
+    schema.upgrade(empty_database, _BEFORE_LEDGER)
+    with empty_database.engine.begin() as connection:
+        for row in _old_rows():
+            connection.exec_driver_sql(row)
+        before = connection.execute(entries).all()
+    schema.upgrade(empty_database)
+    with empty_database.reading() as session:
+        acme, idle = books.check(session)
+        assert (acme.faults, idle.faults) == ([], [])
+        charged = sum(pages for _, _, rows in _OLD_JOBS.values() for _, _, pages in rows)
+        waiting = sum(state in ("queued", "running") for _, _, rows in _OLD_JOBS.values() for state, _, _ in rows)
+        asked = sum(len(rows) for _, is_sample, rows in _OLD_JOBS.values() if not is_sample)
+        assert acme.entries == (asked, charged, asked - charged - waiting)
+        assert (acme.pending, waiting, idle.entries) == (waiting, 3, (0, 0, 0))
+        assert strays(session) == {}
+        bills = receipts(session, "ten_1", list(_OLD_JOBS))
+        assert {job: bill.charged for job, bill in bills.items()} == {
+            job: sum(pages for _, _, pages in rows) for job, (_, _, rows) in _OLD_JOBS.items()
+        }
+    schema.downgrade(empty_database, _BEFORE_LEDGER)
+    with empty_database.engine.connect() as connection:
+        assert connection.execute(entries).all() == before

@@ -15,7 +15,7 @@ def test_defaults_run_a_laptop_when_nothing_is_set() -> None:
     loaded = settings.load()
     assert (loaded.server.host, loaded.server.port) == ("127.0.0.1", 7860)
     assert loaded.database_url == "sqlite:///data/portal.db"
-    assert (loaded.engine.embedded, loaded.accounts.registration) == ("on", "open")
+    assert (loaded.engine.embedded, loaded.accounts.registration) == ("on", None)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ def test_defaults_run_a_laptop_when_nothing_is_set() -> None:
         ("PORTAL_PORT", "many", "README lists"),
         ("PORTAL_REGISTRATION", "opne", "README lists"),
         ("PORTAL_HOST_FILE", "/etc/hostname", "README lists"),
+        ("PORTAL_TIME_ZONE", "Mars/Olympus", "README lists"),
     ],
 )
 def test_start_is_refused_with_name_and_remedy_when_a_variable_is_wrong(

@@ -11,34 +11,54 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from portal.accounts import api_keys
+from portal.accounts import api_keys, invites, membership, sessions, suspension
+from portal.accounts.joining import Newcomer, join
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import rotate
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
-from portal.domain import Scope
+from portal.domain import Limit, Role, Scope, TenantState
 from portal.engine.fakes import FakeEngine, fails
 from portal.jobs import endings, history, queries
 from portal.jobs.bundle import write_bundle
+from portal.jobs.job_views import file_names
+from portal.jobs.price import price
 from portal.jobs.retry import retry
+from portal.jobs.submission import Order
 from portal.results.export import ExportFormat
+from portal.usage.forecast import runs_out_at
+from portal.usage.more import ask_for_more, requests_for_more
+from portal.usage.notices import Notice, close_notice, open_notices
+from portal.usage.receipt_list import ReceiptsAsked, list_receipts
+from portal.usage.reports import key_use, usage_report
+from portal.usage.standing import standing_of
+from portal.usage.zones import change_time_zone
 from tests.jobs.conftest import Bench, make_bench, sandbox
 
 __all__ = ["sandbox"]  # the fixture
 
 TENANT_TABLES = (
+    "tenant_usage",
+    "tenant_limits",
+    "limit_changes",
+    "quota_requests",
+    "reservations",
+    "usage_notices",
+    "refusal_counts",
+    "invites",
     "api_keys",
     "documents",
     "jobs",
     "pages",
     "search_texts",
-    "usage_entries",
+    "ledger_entries",
     "sign_in_sessions",
     "members",
 )
 # Scheduling and pace look over all tenants by design; a key or a session is what proves the tenant.
 LOOK_OVER_ALL = {
     "waiting",
+    "weights_of",
     "recover",
     "requeue_strays",
     "_running",
@@ -50,6 +70,8 @@ LOOK_OVER_ALL = {
     "resolve",
     "_find_account",
     "find_by_email",
+    "_find_by_token",  # of an invite, which is what proves the tenant
+    "purge",  # of expired sessions
     "tenant_of",  # of the tests' own bench
 }
 # SQLAlchemy writes and reloads by its id a row that a scoped query found.
@@ -128,6 +150,59 @@ def test_every_statement_names_the_tenant_when_keys_are_managed(scoped_bench: Be
 
     seen = _recorded(database, manage)
     assert len(seen) > 5
+    assert _unscoped(seen) == []
+
+
+def test_every_statement_names_the_tenant_when_use_is_looked_at(scoped_bench: Bench) -> None:
+    context, alice = scoped_bench.context, scoped_bench.alice
+
+    def look() -> None:
+        scoped_bench.run(scoped_bench.submit(pages=2))
+        price(context, alice, [scoped_bench.upload()], Order())
+        with context.database.transaction() as session:
+            standing = standing_of(session, alice.tenant_id)
+            day, month = standing.period.day, standing.period.month
+            usage_report(session, alice.tenant_id, first_day=day, last_day=day)
+            key_use(session, alice.tenant_id, day=day, month=month)
+            for found in (
+                list_receipts(session, alice.tenant_id, ReceiptsAsked(day, day)),
+                requests_for_more(session, alice.tenant_id),
+                open_notices(session, alice.tenant_id, standing.counters),
+            ):
+                assert isinstance(found, list)
+            if standing.nearest is not None:
+                runs_out_at(session, alice.tenant_id, standing, standing.nearest)
+            ask_for_more(session, alice, "pages_per_day", 10**6, "the archive")
+            close_notice(session, alice.tenant_id, Notice(Limit.PAGES_PER_DAY, day, 50), at=standing.period.at)
+            change_time_zone(session, alice, "Europe/Berlin")
+            file_names(session, alice.tenant_id, ["job_1"])
+
+    seen = _recorded(context.database, look)
+    assert len(seen) > 20
+    assert _unscoped(seen) == []
+
+
+def test_every_statement_names_the_tenant_when_members_are_managed(scoped_bench: Bench) -> None:
+    database, alice = scoped_bench.context.database, scoped_bench.alice
+
+    def manage() -> None:
+        with database.transaction() as session:
+            made = invites.invite_member(session, alice, invites.InviteTerms())
+            spare = invites.invite_member(session, alice, invites.InviteTerms())
+            invites.list_open(session, alice.tenant_id)
+            invites.revoke_invite(session, alice, spare.view.id)
+        dora = join(database, made.token, Newcomer("dora@example.org", "seven green kettles"))
+        token = sessions.open_session(database, dora, user_agent=None, days=1)
+        sessions.resolve(database, token)
+        with database.transaction() as session:
+            membership.list_members(session, alice.tenant_id)
+            membership.change_role(session, alice, str(dora.member_id), Role.OWNER)
+            membership.change_role(session, alice, str(dora.member_id), Role.MEMBER)
+            membership.remove_member(session, alice, str(dora.member_id))
+            suspension.suspend(session, alice.tenant_id, state=TenantState.SUSPENDED, reason="Why.", actor="test")
+
+    seen = _recorded(database, manage)
+    assert len(seen) > 30
     assert _unscoped(seen) == []
 
 

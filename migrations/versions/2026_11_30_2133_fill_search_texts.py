@@ -41,13 +41,10 @@ def upgrade() -> None:
     connection = op.get_bind()
     for jobs in _batches(connection, sa.select(_jobs.c.id, _jobs.c.tenant_id), _jobs.c.id):
         _insert(connection, _names(connection, jobs))
-    read = sa.select(_pages.c.id, _pages.c.tenant_id, _pages.c.job_id, _pages.c.result).where(
-        _pages.c.state == "succeeded"
-    )
+    read = sa.select(_pages.c.id, _pages.c.tenant_id, _pages.c.job_id).where(_pages.c.state == "succeeded")
     for pages in _batches(connection, read, _pages.c.id):
-        _insert(
-            connection, ((page.tenant_id, page.job_id, page.id, (page.result or {}).get("text", "")) for page in pages)
-        )
+        texts = _texts(connection, [page.id for page in pages])
+        _insert(connection, ((page.tenant_id, page.job_id, page.id, texts.get(page.id) or "") for page in pages))
 
 
 def downgrade() -> None:
@@ -59,6 +56,20 @@ def _batches(connection: sa.Connection, rows: sa.Select[Any], key: sa.ColumnClau
     while found := list(connection.execute(rows.where(key > last).order_by(key).limit(_BATCH))):
         yield found
         last = found[-1].id
+
+
+def _texts(connection: sa.Connection, page_ids: list[str]) -> dict[str, str | None]:
+    """Page → its text, taken out of the result by the database: the result itself is many times as large."""
+    has_nul = sa.cast(_pages.c.result, sa.Text).contains("u0000")  # SQLite would end the text there
+    taken_out = sa.select(_pages.c.id, _pages.c.result["text"].as_string()).where(_pages.c.id.in_(page_ids), ~has_nul)
+    try:
+        with connection.begin_nested():
+            texts = {page_id: text for page_id, text in connection.execute(taken_out)}
+    except sa.exc.DBAPIError:  # half a surrogate pair, which JSON can name and no database's text can hold
+        texts = {}
+    missing = [page_id for page_id in page_ids if page_id not in texts]
+    results = connection.execute(sa.select(_pages.c.id, _pages.c.result).where(_pages.c.id.in_(missing)))
+    return texts | {page_id: (result or {}).get("text") for page_id, result in results}
 
 
 def _names(connection: sa.Connection, jobs: list[Any]) -> Iterator[tuple[str, str, None, str]]:

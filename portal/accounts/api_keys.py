@@ -12,16 +12,20 @@ import string
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
-from sqlalchemy import Select, or_, select, update
+from sqlalchemy import Select, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from models import ApiKey, Member, Tenant
 from models.base import now
 from portal import audit
+from portal.accounts.members import no_new_jobs
 from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
 from portal.accounts.peppers import Peppers
+from portal.accounts.standing import refuse_ended, refuse_ended_key
+from portal.accounts.suspension import refuse_suspended
 from portal.db import Database
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
@@ -33,6 +37,12 @@ _PREFIX_ALPHABET = string.ascii_lowercase + string.digits
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SHAPE = re.compile(rf"(ocr_[a-z0-9]{{{_PREFIX_LENGTH}}})_[A-Za-z0-9]{{{_SECRET_LENGTH}}}")
 _USE_WRITTEN_EVERY = timedelta(minutes=1)
+_BY_PREFIX = (  # asked at each request: built once
+    select(ApiKey, Tenant, Member)
+    .join(Tenant, Tenant.id == ApiKey.tenant_id)
+    .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == ApiKey.tenant_id))
+    .where(ApiKey.prefix == bindparam("given_prefix"))
+)
 
 
 @dataclass(frozen=True)
@@ -67,14 +77,17 @@ class CreatedKey:
 def authenticate(database: Database, peppers: Peppers, key: str, *, address: str | None) -> Principal:
     """The principal of a valid key, with the key's scopes; admin only if its member is too.
 
-    Raises Unauthenticated: api_key_invalid, and to who holds the real key api_key_revoked or api_key_expired.
+    Raises Unauthenticated: api_key_invalid, and to who holds the real key api_key_revoked (also when its member was
+    removed) or api_key_expired; and TenantSuspended.
     """
     match = _SHAPE.fullmatch(key)
     row = _find(database, match[1]) if match else None
     if row is None or not _is_proven(peppers, row[0], key):
         raise Unauthenticated("The API key is not valid.", code="api_key_invalid")
     stored, tenant, member = row
-    _refuse_ended(stored)
+    removed_at = member.removed_at if member else None
+    refuse_ended(revoked_at=stored.revoked_at or removed_at, expires_at=stored.expires_at)
+    refuse_suspended(tenant)
     address = stored_address(address)
     _record_use(database, stored, address)
     scopes = _parsed(stored.scopes)
@@ -88,6 +101,7 @@ def authenticate(database: Database, peppers: Peppers, key: str, *, address: str
         scopes=frozenset(scopes),
         api_key_id=stored.id,
         address=address,
+        no_new_jobs=no_new_jobs(tenant),
     )
 
 
@@ -105,9 +119,10 @@ def create(
 
     `actor` is for the audit when somebody acts for the principal.
 
-    Raises InvalidRequest (api_key_name, scope_unknown, scope_missing, expiry_invalid) and Forbidden
-    (scope_not_allowed) for a scope the principal does not have itself.
+    Raises InvalidRequest (api_key_name, scope_unknown, scope_missing, expiry_invalid), Forbidden
+    (scope_not_allowed) for a scope the principal does not have itself, and Unauthenticated when its own key has ended.
     """
+    refuse_ended_key(session, principal)
     granted = _checked_scopes(principal, scopes)
     prefix = "ocr_" + _random(_PREFIX_ALPHABET, _PREFIX_LENGTH)
     key = f"{prefix}_{_random(_SECRET_ALPHABET, _SECRET_LENGTH)}"
@@ -143,8 +158,11 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
 
     `actor` is for the audit when somebody acts for the principal.
 
-    Raises NotFound, also for another tenant's key, and Forbidden when a member revokes another member's.
+    Raises NotFound, also for another tenant's key, Forbidden when a member revokes another member's, and
+    Unauthenticated when the key that asks for another's end has ended itself.
     """
+    if key_id != principal.api_key_id:
+        refuse_ended_key(session, principal)
     key, email = _own_row(session, principal, key_id)
     revoked_at = session.scalars(
         update(ApiKey)
@@ -160,12 +178,28 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
     return _view(present[0], email)
 
 
+def may_end(principal: Principal, member_id: str | None) -> bool:
+    """Whether the principal may revoke or replace a key of that member: its own ones, and as an owner all."""
+    return principal.role is Role.OWNER or member_id == principal.member_id
+
+
+def revoke_all(session: Session, tenant_id: str, member_id: str) -> int:
+    """Revokes every key of the member at once; says how many there were."""
+    revoked = session.scalars(
+        update(ApiKey)
+        .where(ApiKey.tenant_id == tenant_id, ApiKey.member_id == member_id, ApiKey.revoked_at.is_(None))
+        .values(revoked_at=now())
+        .returning(ApiKey.id)
+    )
+    return len(revoked.all())
+
+
 def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKey, str | None]:
     row = session.execute(_of_tenant(principal.tenant_id).where(ApiKey.id == key_id)).one_or_none()
     if row is None:
         raise NotFound("There is no such API key.", code="api_key_unknown")
     key, email = row
-    if principal.role is not Role.OWNER and key.member_id != principal.member_id:
+    if not may_end(principal, key.member_id):
         raise Forbidden(
             "This key is another member's.",
             code="api_key_of_other_member",
@@ -176,12 +210,7 @@ def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKe
 
 def _find(database: Database, prefix: str) -> tuple[ApiKey, Tenant, Member | None] | None:
     with database.reading() as session:
-        row = session.execute(
-            select(ApiKey, Tenant, Member)
-            .join(Tenant, Tenant.id == ApiKey.tenant_id)
-            .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == ApiKey.tenant_id))
-            .where(ApiKey.prefix == prefix)
-        ).one_or_none()
+        row = session.execute(_BY_PREFIX, {"given_prefix": prefix}).one_or_none()
     return (row[0], row[1], row[2]) if row else None
 
 
@@ -191,14 +220,6 @@ def _is_proven(peppers: Peppers, stored: ApiKey, key: str) -> bool:
         log.warning("API key was made with a server secret that is no longer known", prefix=stored.prefix)
         return False
     return hmac.compare_digest(pepper.hexdigest(key), stored.key_hash)
-
-
-def _refuse_ended(stored: ApiKey) -> None:
-    remedy = "Make a new key on the Keys page."
-    if stored.revoked_at is not None:
-        raise Unauthenticated("The API key was revoked.", code="api_key_revoked", remedy=remedy)
-    if stored.expires_at is not None and stored.expires_at <= now():
-        raise Unauthenticated("The API key has expired.", code="api_key_expired", remedy=remedy)
 
 
 def _record_use(database: Database, stored: ApiKey, address: str | None) -> None:
@@ -276,7 +297,7 @@ def _checked_expiry(expires_at: datetime | None) -> datetime | None:
 
 
 def _record(
-    session: Session, action: str, principal: Principal, row: ApiKey, *, actor: str | None, **details: str
+    session: Session, action: str, principal: Principal, row: ApiKey, *, actor: str | None, **details: Any
 ) -> None:
     audit.record(
         session,

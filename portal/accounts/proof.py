@@ -35,27 +35,29 @@ def find_account(session: Session, email: str) -> Account | None:
 
 
 def unchanged(session: Session, account: Account) -> Member | None:
-    """The member, locked, unless its password was changed or reset since it was verified."""
+    """The member, locked, unless it was removed or its password changed or reset since it was verified."""
     return session.scalars(
         select(Member)
         .where(Member.id == account.member_id, Member.password_hash == account.password_hash)
+        .where(Member.removed_at.is_(None))
         .with_for_update(key_share=True)
     ).one_or_none()
 
 
-def prove_again(database: Database, principal: Principal, password: str) -> Account:
+def prove_again(database: Database, principal: Principal, password: str, *, browser: str) -> Account:
     """The principal's account if the password is right.
 
-    Counts as a sign-in of the account; the address does not matter, since others behind it prove nothing here.
+    Counts as a sign-in by a known browser, `browser` being the id of its session; the address does not matter, since
+    others behind it prove nothing here.
     """
     email = principal.email or ""
     with database.transaction() as session:
-        throttle.begin_sign_in(session, email, None)
+        throttle.begin_sign_in(session, email, None, browser=browser)
         account = find_account(session, email)
     verdict = passwords.verify(password, account.password_hash if account else None)
     with database.transaction() as session:
         if account and verdict.is_right:
-            throttle.clear_account(session, email)
+            throttle.record_success(session, email, None, browser=browser)
             return account
         record_failure(session, account, principal.address)
     raise Unauthenticated(
@@ -75,4 +77,5 @@ def record_failure(session: Session, account: Account | None, address: str | Non
         tenant_id=member.tenant_id if member else None,
         target=member.id if member else None,
         address=stored_address(address),
+        outcome=audit.REFUSED,
     )

@@ -15,6 +15,7 @@ from portal import audit
 from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView, CreatedKey
 from portal.accounts.peppers import Peppers
+from portal.accounts.standing import refuse_ended_key
 from portal.domain import Principal
 from portal.errors import Conflict
 
@@ -54,8 +55,10 @@ def rotate(
     same member, and ends at `not_after` at the latest. `actor` is for the audit when somebody acts for the principal.
 
     Raises NotFound and Forbidden as `api_keys.revoke` does, Forbidden (scope_not_allowed) for a scope that the
-    principal lacks, and Conflict for a key that has ended (api_key_ended) or was replaced already (api_key_replaced).
+    principal lacks, Conflict for a key that has ended (api_key_ended) or was replaced already (api_key_replaced), and
+    Unauthenticated when the key that asks has ended.
     """
+    refuse_ended_key(session, principal)
     old = api_keys.own_key(session, principal, key_id)
     _refuse_ended(old)
     created = api_keys.create(

@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 from models import Member, SignInSession, Tenant
 from models.base import now
 from portal import audit
-from portal.accounts import csrf, passwords, proof, throttle
+from portal.accounts import csrf, passwords, proof, suspension, throttle
 from portal.accounts.members import member_principal
 from portal.accounts.naming import normalised_email, stored_address
 from portal.db import Database
-from portal.domain import Principal
+from portal.domain import Principal, TenantState
 from portal.errors import Conflict, InvalidRequest, Unauthenticated
 
 COOKIE_NAME = "portal_session"
@@ -46,27 +46,34 @@ def sign_in(
     address: str | None,
     user_agent: str | None,
     days: int,
+    known_as: str | None = None,
 ) -> str:
     """Proves a member and opens a session of `days` days; gives the token for the cookie.
 
-    Raises Unauthenticated (sign_in_failed), the same and after the same work whether the account exists, and
-    TooManyAttempts after 5 failures of the account or the address.
+    `known_as` is the browser's id by known_browsers. Raises Unauthenticated (sign_in_failed), the same and after the
+    same work whether the account exists, and TooManyAttempts after 5 failures of the account (of the browser, where the
+    account knows it) or 20 of the address. Raises TenantSuspended, with the admin's reason, to nobody but who knows
+    the password.
     """
     email = normalised_email(email)
     with database.transaction() as session:
-        throttle.begin_sign_in(session, email, address)
+        throttle.begin_sign_in(session, email, address, browser=known_as)
         account = proof.find_account(session, email)
     verdict = passwords.verify(password, account.password_hash if account else None)
     token = secrets.token_urlsafe(32)
     with database.transaction() as session:
         if account and verdict.is_right and (member := proof.unchanged(session, account)):
-            throttle.record_success(session, email, address)
+            throttle.record_success(session, email, address, browser=known_as)
             member.password_hash = verdict.new_hash or member.password_hash
-            _open(session, member, _Browser(token, address, user_agent), timedelta(days=days))
-            return token
-        throttle.record_failure(session, address)
-        proof.record_failure(session, account, address)
-    raise Unauthenticated(
+            refusal = suspension.refusal_of(session, member, address)
+            if refusal is None:
+                _open(session, member, _Browser(token, address, user_agent), timedelta(days=days))
+                return token
+        else:
+            refusal = None
+            throttle.record_failure(session, address)
+            proof.record_failure(session, account, address)
+    raise refusal or Unauthenticated(
         "The e-mail or the password is wrong.",
         code="sign_in_failed",
         remedy="Check both. Forgotten? The portal's admin can give you a new password.",
@@ -74,24 +81,33 @@ def sign_in(
 
 
 def open_session(database: Database, principal: Principal, *, user_agent: str | None, days: int) -> str:
-    """Opens a session for a member proven otherwise (it has just signed up); gives the token for the cookie."""
+    """Opens a session for a member proven otherwise (it has just signed up); gives the token for the cookie.
+
+    Raises Unauthenticated when it was removed meanwhile.
+    """
     token = secrets.token_urlsafe(32)
     with database.transaction() as session:
         member = session.scalars(
-            select(Member).where(Member.tenant_id == principal.tenant_id, Member.id == principal.member_id)
-        ).one()
+            select(Member)
+            .where(Member.tenant_id == principal.tenant_id, Member.id == principal.member_id)
+            .where(Member.removed_at.is_(None))
+            .with_for_update(key_share=True)
+        ).one_or_none()
+        if member is None:
+            raise Unauthenticated("This account was removed.", remedy="Ask the owner of the tenant.")
         _open(session, member, _Browser(token, principal.address, user_agent), timedelta(days=days))
     return token
 
 
 def resolve(database: Database, token: str, *, address: str | None = None) -> SignedIn | None:
-    """The browser that holds this token, None when it is unknown, ended or expired."""
+    """The browser that holds this token, None when it is unknown, ended, expired, or its tenant is suspended."""
     with database.reading() as session:
         row = session.execute(
             select(SignInSession, Member, Tenant)
             .join(Member, (Member.id == SignInSession.member_id) & (Member.tenant_id == SignInSession.tenant_id))
             .join(Tenant, Tenant.id == SignInSession.tenant_id)
             .where(SignInSession.token_hash == _hash(token), SignInSession.expires_at > now())
+            .where(Member.removed_at.is_(None), Tenant.state != TenantState.SUSPENDED)
         ).one_or_none()
     if row is None:
         return None
@@ -145,11 +161,14 @@ def sign_out_others(database: Database, principal: Principal, token: str) -> int
     return len(ended)
 
 
-def end_all(session: Session, member: Member) -> None:
-    """Ends every session of the member."""
-    session.execute(
-        delete(SignInSession).where(SignInSession.tenant_id == member.tenant_id, SignInSession.member_id == member.id)
+def end_all(session: Session, member: Member) -> int:
+    """Ends every session of the member; says how many there were."""
+    ended = session.scalars(
+        delete(SignInSession)
+        .where(SignInSession.tenant_id == member.tenant_id, SignInSession.member_id == member.id)
+        .returning(SignInSession.token_hash)
     )
+    return len(ended.all())
 
 
 def purge(session: Session) -> None:
@@ -176,7 +195,7 @@ def change_password(
         raise InvalidRequest(
             "The new password is the same as the current one.", code="password_unchanged", remedy="Choose another one."
         )
-    account = proof.prove_again(database, principal, current_password)
+    account = proof.prove_again(database, principal, current_password, browser=_hash(token))
     new_hash = passwords.hashed(new_password)
     with database.transaction() as session:
         _replace_hash(session, principal, account, new_hash)
@@ -198,6 +217,7 @@ def _replace_hash(session: Session, principal: Principal, account: proof.Account
             Member.tenant_id == principal.tenant_id,
             Member.id == account.member_id,
             Member.password_hash == account.password_hash,
+            Member.removed_at.is_(None),
         )
         .values(password_hash=new_hash, password_changed_at=now())
         .returning(Member.id)
@@ -219,6 +239,7 @@ class _Browser:
 
 def _open(session: Session, member: Member, browser: _Browser, lifetime: timedelta) -> None:
     present = now()
+    member.last_seen_at = present
     purge(session)
     session.add(
         SignInSession(
@@ -248,6 +269,12 @@ def _slide(database: Database, opened: SignInSession) -> datetime:
         return opened.expires_at
     expires_at = present + (opened.expires_at - opened.last_seen_at)
     with database.transaction() as session:
+        # The member first: who removes one locks in this order too.
+        session.execute(
+            update(Member)
+            .where(Member.tenant_id == opened.tenant_id, Member.id == opened.member_id)
+            .values(last_seen_at=present)
+        )
         session.execute(
             update(SignInSession)
             .where(

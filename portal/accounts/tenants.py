@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -24,9 +23,11 @@ from portal.accounts.naming import (
     normalised_email,
     stored_address,
 )
+from portal.accounts.registration import RegistrationMode, refuse_sign_up
+from portal.audit import Actor
 from portal.db import Database, insert_into
 from portal.domain import Principal, Role
-from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound, SettingsError
+from portal.errors import Conflict, InvalidRequest, NotFound, SettingsError
 from portal.settings import Settings
 
 OPERATOR = "operator"
@@ -34,44 +35,48 @@ OPERATOR = "operator"
 
 def register(
     database: Database,
-    registration: Literal["open", "closed"],
+    registration: RegistrationMode,
     *,
     tenant_name: str,
     email: str,
     password: str,
     address: str | None,
+    time_zone: str = "UTC",
 ) -> Principal:
     """Signs up a new tenant with its owner; gives the owner's principal (not yet signed in).
 
-    Raises Forbidden (registration_closed), InvalidRequest (tenant_name_…, email_invalid, password_…), Conflict
-    (tenant_name_taken, email_taken) and TooManyAttempts after 60 sign-ups of an address within an hour.
+    Raises Forbidden (registration_closed, invite_needed), InvalidRequest (tenant_name_…, email_invalid, password_…),
+    Conflict (tenant_name_taken, email_taken) and TooManyAttempts after 60 sign-ups of an address within an hour.
     """
-    if registration == "closed":
-        raise Forbidden(
-            "New tenants are made by the portal's admin only.",
-            code="registration_closed",
-            remedy="Ask the portal's admin for an account.",
-        )
+    refuse_sign_up(registration)
     name, email = checked_tenant_name(tenant_name), checked_email(email)
     passwords.check_policy(password, email)
     with database.transaction() as session:
         throttle.begin_sign_up(session, address)
     password_hash = passwords.hashed(password)
     with database.transaction() as session:
-        principal = _insert(session, name=name, email=email, password_hash=password_hash)
+        principal = insert_tenant(session, name=name, email=email, password_hash=password_hash, time_zone=time_zone)
         _record_creation(session, principal, actor=email, address=address)
     return replace(principal, address=stored_address(address))
 
 
-def create_tenant(session: Session, *, name: str, email: str, password_hash: str) -> Principal:
-    """Makes a tenant and its owner for the operator; gives the owner's principal.
+def create_tenant(
+    session: Session,
+    *,
+    name: str,
+    email: str,
+    password_hash: str,
+    actor: Actor = OPERATOR,
+    time_zone: str = "UTC",
+) -> Principal:
+    """Makes a tenant and its owner for the operator or an admin; gives the owner's principal.
 
     `password_hash` comes from `passwords.hashed`, called before the transaction. Raises InvalidRequest
     (tenant_name_…, email_invalid) and Conflict (tenant_name_taken, email_taken).
     """
     name, email = checked_tenant_name(name), checked_email(email)
-    principal = _insert(session, name=name, email=email, password_hash=password_hash)
-    _record_creation(session, principal, actor=OPERATOR, address=None)
+    principal = insert_tenant(session, name=name, email=email, password_hash=password_hash, time_zone=time_zone)
+    _record_creation(session, principal, actor=actor, address=None)
     return principal
 
 
@@ -90,7 +95,14 @@ def ensure_admin(database: Database, settings: Settings) -> str | None:
     password_hash = passwords.hashed(password)
     try:
         with database.transaction() as session:
-            principal = _insert(session, name=ADMIN_TENANT, email=email, password_hash=password_hash, is_admin=True)
+            principal = insert_tenant(
+                session,
+                name=ADMIN_TENANT,
+                email=email,
+                password_hash=password_hash,
+                is_admin=True,
+                time_zone=settings.accounts.time_zone,
+            )
             audit.record(session, "admin.created", actor="first start", tenant_id=principal.tenant_id, target=email)
     except Conflict:
         if _has_admin(database):
@@ -147,9 +159,12 @@ def list_tenants(session: Session) -> list[tuple[str, str, datetime]]:
     return list(owners.values())
 
 
-def _insert(session: Session, *, name: str, email: str, password_hash: str, is_admin: bool = False) -> Principal:
+def insert_tenant(
+    session: Session, *, name: str, email: str, password_hash: str, is_admin: bool = False, time_zone: str = "UTC"
+) -> Principal:
+    """The rows of a tenant and its owner, and nothing else. Raises Conflict (tenant_name_taken, email_taken)."""
     tenant = session.scalars(
-        insert_into(session, Tenant).values(name=name).on_conflict_do_nothing().returning(Tenant)
+        insert_into(session, Tenant).values(name=name, time_zone=time_zone).on_conflict_do_nothing().returning(Tenant)
     ).one_or_none()
     if tenant is None:
         raise Conflict(
@@ -170,13 +185,16 @@ def _insert(session: Session, *, name: str, email: str, password_hash: str, is_a
         .returning(Member)
     ).one_or_none()
     if member is None:
-        raise Conflict(
-            "This e-mail has an account.", code="email_taken", remedy="Sign in with it, or use another e-mail."
-        )
+        raise email_taken()
     return member_principal(member, tenant)
 
 
-def _record_creation(session: Session, principal: Principal, *, actor: str, address: str | None) -> None:
+def email_taken() -> Conflict:
+    """The refusal of an e-mail that a present member has, whichever tenant it is of."""
+    return Conflict("This e-mail has an account.", code="email_taken", remedy="Sign in with it, or use another e-mail.")
+
+
+def _record_creation(session: Session, principal: Principal, *, actor: Actor, address: str | None) -> None:
     audit.record(
         session,
         "tenant.created",

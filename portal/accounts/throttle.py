@@ -3,6 +3,9 @@
 An attempt on an account is counted before its password is looked at and taken back when it was right, so
 parallel guesses get no more tries than guesses in a row. An address is counted when a sign-in fails: people
 behind one address who sign in at the same moment do not use up each other's tries.
+
+A browser that has signed in to the account before (`browser`: its id by known_browsers, or of its open session) has
+tries of its own instead of the account's: strangers who use those up do not lock it out.
 """
 
 from __future__ import annotations
@@ -24,13 +27,18 @@ MAX_ADDRESS_FAILURES = 20  # an address may be an office: one member's typing mu
 FAILURE_WINDOW = timedelta(minutes=15)
 MAX_SIGN_UPS = 60
 SIGN_UP_WINDOW = timedelta(hours=1)
+MAX_INVITE_FAILURES = 20
 
 
-def begin_sign_in(session: Session, email: str, address: str | None) -> None:
-    """Counts one attempt on the account. Raises TooManyAttempts after 5 failures of it, or 20 of the address."""
+def begin_sign_in(session: Session, email: str, address: str | None, *, browser: str | None = None) -> None:
+    """Counts one attempt on the account, or of the browser that it knows.
+
+    Raises TooManyAttempts after 5 failures of either, or 20 of the address.
+    """
     if address:
         _refuse_when_used_up(session, _address_subject(address))
-    _count(session, _account_subject(email), MAX_ACCOUNT_FAILURES, FAILURE_WINDOW)
+    hint = "" if browser else ", or now in a browser in which you have signed in before"
+    _count(session, _guessed_subject(email, browser), MAX_ACCOUNT_FAILURES, FAILURE_WINDOW, hint=hint)
 
 
 def record_failure(session: Session, address: str | None) -> None:
@@ -40,11 +48,14 @@ def record_failure(session: Session, address: str | None) -> None:
     purge(session)
 
 
-def record_success(session: Session, email: str, address: str | None) -> None:
-    """Clears the account's failures, and takes them back from the address: they were its own typing errors."""
+def record_success(session: Session, email: str, address: str | None, *, browser: str | None = None) -> None:
+    """Clears the failures that `begin_sign_in` counted, and takes them back from the address: typing errors of its own.
+
+    A known browser clears its own alone: the account's are strangers', who would have five more tries.
+    """
     cleared = session.execute(
         delete(SignInFailures)
-        .where(SignInFailures.subject == _account_subject(email))
+        .where(SignInFailures.subject == _guessed_subject(email, browser))
         .returning(SignInFailures.failures)
     ).scalar()
     failures = (cleared or 1) - 1
@@ -71,6 +82,19 @@ def begin_sign_up(session: Session, address: str | None) -> None:
     purge(session)
 
 
+def begin_invite(session: Session, address: str | None) -> None:
+    """Raises TooManyAttempts after 20 links of the address that opened nothing, within 15 minutes."""
+    if address:
+        _refuse_when_used_up(session, _invite_subject(address), MAX_INVITE_FAILURES)
+
+
+def record_invite_failure(session: Session, address: str | None) -> None:
+    """Counts a link that opened nothing for the address."""
+    if address:
+        _upsert(session, _invite_subject(address), FAILURE_WINDOW)
+    purge(session)
+
+
 def purge(session: Session) -> None:
     """Deletes the rows whose window ended. Rows another transaction works on are left to the next purge."""
     ended = select(SignInFailures.subject).where(SignInFailures.window_ends_at <= now())
@@ -81,10 +105,10 @@ def purge(session: Session) -> None:
     )
 
 
-def _count(session: Session, subject: str, limit: int, window: timedelta) -> None:
+def _count(session: Session, subject: str, limit: int, window: timedelta, *, hint: str = "") -> None:
     failures, ends_at = _upsert(session, subject, window)
     if failures > limit:
-        raise _too_many(ends_at)
+        raise _too_many(ends_at, hint)
 
 
 def _upsert(session: Session, subject: str, window: timedelta) -> tuple[int, datetime]:
@@ -106,25 +130,29 @@ def _upsert(session: Session, subject: str, window: timedelta) -> tuple[int, dat
     return row.failures, row.window_ends_at
 
 
-def _refuse_when_used_up(session: Session, subject: str) -> None:
+def _refuse_when_used_up(session: Session, subject: str, limit: int = MAX_ADDRESS_FAILURES) -> None:
     row = session.execute(
         select(SignInFailures.failures, SignInFailures.window_ends_at).where(
             SignInFailures.subject == subject, SignInFailures.window_ends_at > now()
         )
     ).one_or_none()
-    if row is not None and row.failures >= MAX_ADDRESS_FAILURES:
+    if row is not None and row.failures >= limit:
         raise _too_many(row.window_ends_at)
 
 
-def _too_many(ends_at: datetime) -> TooManyAttempts:
+def _too_many(ends_at: datetime, hint: str = "") -> TooManyAttempts:
     seconds = max(1, round((ends_at - now()).total_seconds()))
     minutes = -(-seconds // 60)
     wait = "a minute" if minutes == 1 else f"{minutes} minutes"
     return TooManyAttempts(
         "There were too many attempts.",
-        remedy=f"Try again in {wait}.",
+        remedy=f"Try again in {wait}{hint}.",
         retry_after_seconds=seconds,
     )
+
+
+def _guessed_subject(email: str, browser: str | None) -> str:
+    return _account_subject(email) if browser is None else _subject("browser", f"{browser} {email}")
 
 
 def _account_subject(email: str) -> str:
@@ -133,6 +161,10 @@ def _account_subject(email: str) -> str:
 
 def _address_subject(address: str) -> str:
     return _subject("address", address_network(address))
+
+
+def _invite_subject(address: str) -> str:
+    return _subject("invite address", address_network(address))
 
 
 def _subject(kind: str, value: str) -> str:

@@ -29,7 +29,10 @@ def authenticated(
     services: PortalServices,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Principal:
-    """The key's principal. Raises Unauthenticated for no key, an unknown, an expired or a revoked one."""
+    """The key's principal. Raises Unauthenticated for no key, an unknown, an expired or a revoked one.
+
+    Raises TenantSuspended for a suspended tenant's.
+    """
     if credentials is None:
         raise _no_key(request)
     address = request.client.host if request.client else None
@@ -68,4 +71,17 @@ def _with_scope(scope: Scope) -> Callable[[Principal], Awaitable[Principal]]:
 
 
 Submitter = Annotated[Principal, Depends(_with_scope(Scope.OCR))]
+Chatter = Annotated[Principal, Depends(_with_scope(Scope.CHAT))]
+MemberManager = Annotated[Principal, Depends(_with_scope(Scope.MEMBERS))]
 Reader = Annotated[Principal, Depends(_with_scope(Scope.READ))]
+
+
+async def _admin(principal: Annotated[Principal, Depends(_with_scope(Scope.ADMIN))]) -> Principal:
+    if not principal.is_admin:
+        raise Forbidden(
+            "Who made this key is no admin of the portal.", code="admin_only", remedy="Ask one of its admins."
+        )
+    return principal
+
+
+Admin = Annotated[Principal, Depends(_admin)]

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from portal.api.contract import REFUSALS
-from portal.api.examples import MISTRAL_PYTHON, with_base
+from portal.api.examples import MISTRAL_PYTHON, OPENAI_PYTHON, with_base
 from portal.results.render import markdown_to_html
 
 _ENVIRONMENT = Environment(
@@ -87,6 +87,7 @@ def reference_page(document: dict[str, Any], base_url: str) -> str:
         groups=groups,
         refusals=sorted(REFUSALS.items(), key=lambda item: item[1].status),
         mistral_python=with_base(MISTRAL_PYTHON, base_url),
+        openai_python=with_base(OPENAI_PYTHON, base_url),
     )
 
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from portal.api.problems import first_invalid, invalid_parameter
-from portal.domain import FieldSpec, Task, TaskPrompt
+from portal.domain import FieldSpec, Mode, Task, TaskPrompt
 from portal.engine.fields.specs import specs_from_json, specs_from_names, specs_from_schema
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
 from portal.jobs.page_numbers import MAX_TEXT_LENGTH, parse_page_numbers
 from portal.jobs.submission import Order
 from portal.jobs.templates import Template
+from portal.languages import language_code
 
 TEXT_NAMES = frozenset({"task", "fields", "schema", "template", "options"})
 
@@ -53,8 +54,21 @@ class JobOptions(BaseModel):
     ] = None
     language: Annotated[
         Annotated[str, AfterValidator(_printable)] | None,
-        Field(max_length=40, description="Target language of the task 'translate'"),
+        Field(max_length=40, description="Target language of the task 'translate': a code or an English name"),
     ] = None
+    mode: Annotated[
+        Mode | None,
+        Field(
+            description="How 'extract' is asked; /v1/models lists the modes of each engine. A document when left out."
+        ),
+    ] = None
+    fresh: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="Read pages also where your tenant has an identical page's text already, which is free",
+        ),
+    ] = False
 
 
 def order_from(texts: Mapping[str, str], *, max_pages: int, find_template: FindTemplate) -> Order:
@@ -63,22 +77,31 @@ def order_from(texts: Mapping[str, str], *, max_pages: int, find_template: FindT
     Raises InvalidRequest naming the part, and what `find_template` raises for an unknown name.
     """
     options = _options(texts.get("options", ""))
-    prompt = _prompt(texts, options.language, find_template)
+    prompt = _prompt(texts, options, find_template)
     _refuse_unused(prompt)
-    return Order(prompt=prompt, engine=options.engine, page_numbers=_pages(options.pages, max_pages))
+    return Order(
+        prompt=prompt,
+        engine=options.engine,
+        page_numbers=_pages(options.pages, max_pages),
+        is_fresh=options.fresh,
+    )
 
 
-def _prompt(texts: Mapping[str, str], language: str | None, find_template: FindTemplate) -> TaskPrompt:
+def _prompt(texts: Mapping[str, str], options: JobOptions, find_template: FindTemplate) -> TaskPrompt:
     task, name = _task(texts.get("task", "")), texts.get("template", "").strip()
     given = [part for part in ("fields", "schema", "template") if texts.get(part, "").strip()]
     if given and task is not Task.FIELDS:
         raise invalid_parameter(("body", given[0]), f"belongs to the task '{Task.FIELDS}', not to '{task}'")
     if len(given) > 1:
         raise invalid_parameter(("body", given[1]), f"cannot be sent together with '{given[0]}'")
-    if name:
-        template = find_template(name)
-        return TaskPrompt(task, template.specs, language, template.ref)
-    return TaskPrompt(task, _fields(texts.get("schema", "") or texts.get("fields", "")), language)
+    template = find_template(name) if name else None
+    return TaskPrompt(
+        task=task,
+        fields=template.specs if template else _fields(texts.get("schema", "") or texts.get("fields", "")),
+        language=_language(options.language),
+        mode=options.mode or Mode.DOCUMENT,
+        template=template.ref if template else None,
+    )
 
 
 def _task(text: str) -> Task:
@@ -120,10 +143,25 @@ def _pages(text: str | None, max_pages: int) -> tuple[int, ...] | None:
 
 
 def _refuse_unused(prompt: TaskPrompt) -> None:
+    if prompt.mode is not Mode.DOCUMENT and prompt.task is not Task.EXTRACT:
+        raise invalid_parameter(
+            ("body", "options", "mode"), f"belongs to the task '{Task.EXTRACT}', not to '{prompt.task}'"
+        )
     if prompt.language and prompt.task is not Task.TRANSLATE:
         raise invalid_parameter(
             ("body", "options", "language"), f"belongs to the task '{Task.TRANSLATE}', not to '{prompt.task}'"
         )
+
+
+def _language(text: str | None) -> str | None:
+    if text is None or not text.strip():
+        return None
+    code = language_code(text)
+    if code is None:
+        raise invalid_parameter(
+            ("body", "options", "language"), "is no language that the portal knows; write a code like 'en' or 'de'"
+        )
+    return code
 
 
 def _json(text: str, name: str) -> object:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from portal.api import contract
+from portal.api.accepted import rate_limit_headers_of
 from portal.api.access import Reader, Submitter
 from portal.api.incoming import request_folder
 from portal.api.job_orders import TEXT_NAMES, order_from
@@ -84,6 +85,7 @@ async def create_job(
         order = await run_in_threadpool(order_from, form.texts, max_pages=limits.max_document_pages, find_template=find)
         uploads = [Upload(file.file_name, file.path) for file in form.files]
         job = await run_in_threadpool(submit, services.jobs, principal, uploads, order)
+    response.headers.update(await run_in_threadpool(rate_limit_headers_of, services, principal))
     with suppress(Unavailable):  # the job is stored: a refusal now would make its sender hand it in twice
         job = await _waited(services, principal, job, wait)
     response.status_code = status.HTTP_200_OK if job.is_final else status.HTTP_202_ACCEPTED
@@ -91,7 +93,7 @@ async def create_job(
     return job_body(job)
 
 
-@routes.get("", summary="List jobs", responses=contract.reading("not_found", "invalid_request"))
+@routes.get("", summary="List jobs", responses=contract.job_list())
 def list_jobs(
     services: PortalServices,
     principal: Reader,
@@ -200,6 +202,7 @@ async def retry_job(
     """
     positions = None if order is None else order.pages
     job = await run_in_threadpool(retry, services.jobs, principal, job_id, positions)
+    response.headers.update(await run_in_threadpool(rate_limit_headers_of, services, principal))
     with suppress(Unavailable):  # the pages are queued
         job = await _waited(services, principal, job, wait)
     response.status_code = status.HTTP_200_OK if job.is_final else status.HTTP_202_ACCEPTED

@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 from fastapi import Request
@@ -25,11 +25,13 @@ from portal.errors import DocumentRefused, InvalidRequest
 
 _MAX_KEPT_BYTES = 256 * 2**10
 _MAX_HEADER_BYTES = 256
+_FED_AT_ONCE_BYTES = 2**19  # a change of threads for each piece of a body costs more than the piece
 _QUOTE = re.compile(rb'"')
 _MARK_IN_STRING = re.compile(rb'["\\,]')
 _DATA_URL_HEADER = re.compile(rb"data:([^;,]*)(?:;[^;,]+)*;base64,", re.IGNORECASE)
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\s]")
+_SPACE = b" \t\n\r\x0b\x0c"
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
+_LONGEST_ESCAPE = 6
 _ESCAPES = (
     *((rb"\/", b"/"), (rb"\n", b""), (rb"\r", b""), (rb"\t", b"")),
     *((rb"\u002B", b"+"), (rb"\u002b", b"+"), (rb"\u002F", b"/"), (rb"\u002f", b"/")),
@@ -37,23 +39,36 @@ _ESCAPES = (
 )
 
 
+class Sink(Protocol):
+    """Where the bytes of the data: URL go."""
+
+    def write(self, chunk: bytes, /) -> None:
+        """Appends. Raises PortalError when they are too many."""
+
+    def close(self) -> None:
+        """No more will come. Closing twice is harmless."""
+
+
+File = TypeVar("File", bound=Sink)
+
+
 class Base64File:
     """Decodes base64 text, JSON-escaped and in pieces of any length, into a file."""
 
-    def __init__(self, file: IncomingFile) -> None:
+    def __init__(self, file: Sink) -> None:
         self.file = file
         self._cut = b""
         self._rest = b""
 
     def write(self, text: bytes) -> None:
         """Raises DocumentRefused when the text is not base64 or the file grows too large."""
-        text = self._cut + text
-        cut = _CUT_ESCAPE.search(text)
+        text = self._cut + text if self._cut else text
+        cut = _CUT_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
         self._cut = cut[0] if cut else b""
         text = self._rest + _plain(text[: cut.start()] if cut else text)
         whole = len(text) - len(text) % 4
         self._rest = text[whole:]
-        self.file.write(_decoded(text[:whole]))
+        self.file.write(_decoded(text[:whole] if self._rest else text))
 
     def close(self) -> None:
         """Decodes what is left, also where the sender left the padding out."""
@@ -62,11 +77,11 @@ class Base64File:
         self.file.close()
 
 
-class JsonBody:
+class JsonBody(Generic[File]):
     """A JSON text in pieces: feed it, then ask for its `value`. At most one data: URL is spilled to `file`."""
 
-    def __init__(self, open_file: Callable[[], IncomingFile]) -> None:
-        self.file: IncomingFile | None = None
+    def __init__(self, open_file: Callable[[], File]) -> None:
+        self.file: File | None = None
         self.media_type = ""
         self.placeholder = f"data:;base64,{secrets.token_hex(16)}"
         self._open_file = open_file
@@ -95,6 +110,11 @@ class JsonBody:
             raise malformed_body(
                 "The body is not valid JSON.", remedy="Send valid JSON with 'Content-Type: application/json'."
             ) from error
+
+    @property
+    def kept_bytes(self) -> int:
+        """How long the text is that `value` reads."""
+        return len(self._kept)
 
     def close(self) -> None:
         """Closes the spilled file, also when the body was cut short."""
@@ -147,26 +167,43 @@ class JsonBody:
         return quote  # `_keep` takes the quote as the string's end
 
 
-async def read_json_body(request: Request, folder: Path, *, file_name: str, max_file_bytes: int) -> JsonBody:
-    """Reads the whole body, its data: URL to a file in `folder`.
+async def read_json_body(
+    request: Request, folder: Path, *, file_name: str, max_file_bytes: int
+) -> JsonBody[IncomingFile]:
+    """Reads the whole body, its data: URL to a file in `folder`. Raises as `fill` does."""
+    body = JsonBody(lambda: IncomingFile(folder / "document", file_name, max_file_bytes))
+    await fill(body, request, max_file_bytes=max_file_bytes)
+    return body
+
+
+async def fill(body: JsonBody[File], request: Request, *, max_file_bytes: int) -> None:
+    """Feeds the request's body into `body`, and closes its file.
 
     Raises InvalidRequest (malformed_body when it is no JSON), DocumentRefused (file_too_large, file_corrupt),
     ClientDisconnect when the sender went away.
     """
     limit_bytes = max_file_bytes * 3 // 2 + _MAX_KEPT_BYTES
     refuse_large_body(request, limit_bytes)
-    body = JsonBody(lambda: IncomingFile(folder / "document", file_name, max_file_bytes))
-    received_bytes = 0
+    received_bytes, waiting = 0, bytearray()
     try:
         async for chunk in request.stream():
             received_bytes += len(chunk)
             if received_bytes > limit_bytes:
                 raise body_too_large(limit_bytes)
-            await run_in_threadpool(body.feed, chunk)
-    finally:
+            waiting += chunk
+            if len(waiting) >= _FED_AT_ONCE_BYTES:
+                fed, waiting = bytes(waiting), bytearray()
+                await run_in_threadpool(body.feed, fed)
+        await run_in_threadpool(_finish, body, bytes(waiting))
+    except BaseException:
         with anyio.CancelScope(shield=True):
             await run_in_threadpool(body.close)
-    return body
+        raise
+
+
+def _finish(body: JsonBody[File], rest: bytes) -> None:
+    body.feed(rest)
+    body.close()
 
 
 def _not_base64() -> DocumentRefused:
@@ -181,9 +218,7 @@ def _plain(text: bytes) -> bytes:
     if b"\\" in text:
         for escape, character in _ESCAPES:
             text = text.replace(escape, character)
-    if _NOT_BASE64.search(text):
-        raise _not_base64()
-    return b"".join(text.split())
+    return text.translate(None, _SPACE)
 
 
 def _decoded(text: bytes) -> bytes:

@@ -31,12 +31,16 @@ from portal.api.schemas import (
     created_key_body,
     key_body,
 )
+from portal.api.usage_schemas import standing_bodies
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden
 from portal.http.given import PortalServices
 from portal.http.ids import KeyId
+from portal.jobs.submission import intake_of
 from portal.services import Services
 from portal.settings import IntakeSettings
+from portal.usage.limits import Terms
+from portal.usage.standing import standing_of
 
 _KEY_ERRORS = ("invalid_request", "keys_not_allowed")
 _ORDER_ERRORS = (
@@ -86,17 +90,20 @@ KeyManager = Annotated[Principal, Depends(_managing)]
 
 @me_routes.get("", summary="Who am I?", responses=contract.authenticated())
 def show_me(services: PortalServices, principal: AnyKey) -> MeBody:
-    """The tenant, the member who made the key, the key itself and the limits in force."""
+    """The tenant and its plan, the member who made the key, the key itself, the limits in force and what is left."""
     own = _own_key(services, principal)
+    with services.database.reading() as session:
+        standing = standing_of(session, principal.tenant_id)
     member = None
     if principal.member_id is not None:
         member = MemberBody(id=principal.member_id, email=principal.email, role=principal.role)
     return MeBody(
-        tenant=TenantBody(id=principal.tenant_id, name=principal.tenant_name),
+        tenant=_tenant(principal, standing.terms),
         member=member,
         key=None if own is None else key_body(own),
         scopes=sorted(principal.scopes),
-        limits=_limits(services.settings.intake),
+        limits=_limits(services.settings.intake, intake_of(services.jobs, standing.terms.limits)),
+        standing=standing_bodies(standing),
     )
 
 
@@ -199,12 +206,23 @@ def _bounded_expiry(own: ApiKeyView | None, asked: datetime | None) -> datetime 
     return asked
 
 
-def _limits(intake: IntakeSettings) -> LimitsBody:
+def _tenant(principal: Principal, terms: Terms) -> TenantBody:
+    return TenantBody(
+        id=principal.tenant_id,
+        name=principal.tenant_name,
+        plan=terms.plan,
+        time_zone=terms.time_zone,
+        state=terms.state,
+        state_reason=terms.state_reason,
+    )
+
+
+def _limits(intake: IntakeSettings, own: IntakeSettings) -> LimitsBody:
     return LimitsBody(
-        max_file_bytes=intake.max_file_bytes,
+        max_file_bytes=own.max_file_bytes,
         max_body_bytes=body_limit_bytes(intake),
         max_job_files=intake.max_job_files,
-        max_document_pages=intake.max_document_pages,
+        max_document_pages=own.max_document_pages,
         max_page_pixels=intake.max_page_pixels,
         max_wait_seconds=MAX_WAIT_SECONDS,
     )

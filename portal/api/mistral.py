@@ -256,7 +256,7 @@ def page_body(text: PageText, *, index: int, order: OcrRequest) -> OcrPage:
 
 def _block(text: PageText, block: Block, *, with_scores: bool) -> OcrBlock:
     lines = [text.lines[place] for row in block.rows for cell in row for place in cell]
-    left, top, right, bottom = _hull([line.box for line in lines])
+    left, top, right, bottom = _hull([line.box for line in lines if line.box is not None])
     scores = [line.score for line in lines if line.score is not None]
     return OcrBlock(
         type=block.kind,

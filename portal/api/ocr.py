@@ -17,8 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from portal.api import contract
+from portal.api.accepted import rate_limit_headers_of
 from portal.api.access import Submitter
-from portal.api.incoming import request_folder
+from portal.api.incoming import IncomingFile, request_folder
 from portal.api.json_body import JsonBody, read_json_body
 from portal.api.mistral import (
     FIRST_PAGE,
@@ -45,6 +46,7 @@ from portal.jobs import endings, queries
 from portal.jobs.fields import document_fields
 from portal.jobs.queries import JobView
 from portal.jobs.submission import Order, submit
+from portal.jobs.waiting import engine_to_wait_for, waiting_place
 from portal.results.assembly import ReadPage
 from portal.services import Services
 
@@ -64,7 +66,7 @@ class NoPageRead(InvalidRequest):
     summary="Read one document (Mistral-compatible)",
     response_model=OcrResponse,
     responses=contract.ocr(),
-    openapi_extra=contract.ocr_request(OcrRequest),
+    openapi_extra=contract.json_request(OcrRequest),
 )
 async def read_document(
     request: Request,
@@ -79,7 +81,8 @@ async def read_document(
     The document is a base64 `data:` URL of a PDF or an image; remote URLs are never fetched. `index` counts pages
     from 0; a page that failed is missing in `pages` and explained in `failed_pages`; when all failed the answer is a
     422. When the wait elapsed it is a 504, and when a part of the portal is away a 503, with the job's id: the job goes
-    on. A client that goes away before cancels the job.
+    on. A client that goes away before cancels the job. With the engine away, or as many requests waiting as may, it is
+    refused at once: jobs are still taken then.
     """
     folder_of_data = services.settings.store.data_dir
     async with request_folder(folder_of_data) as folder:
@@ -88,16 +91,18 @@ async def read_document(
         asked = _checked(body)
         upload = _upload(asked, body)
         order = _order(asked, max_pages=services.settings.intake.max_document_pages)
-        job = await run_in_threadpool(_submitted, services, principal, upload, order)
-    try:
-        job = await _finished(request, services, principal, job, wait)
-        _require_a_page(job)
-    except PortalError as error:
-        _tell_job(error, job.id)
-        raise
+        async with waiting_place(services.jobs, engine_to_wait_for(services.jobs.engines, order.engine)):
+            job = await run_in_threadpool(_submitted, services, principal, upload, order)
+            limits = await run_in_threadpool(rate_limit_headers_of, services, principal)
+            try:
+                job = await _finished(request, services, principal, job, wait)
+                _require_a_page(job)
+            except PortalError as error:
+                _tell_job(error, job.id)
+                raise
     found = await run_in_threadpool(_annotation, services, principal, job, asked)
     pages = queries.read_pages(services.jobs, principal.tenant_id, job.id)
-    return StreamingResponse(_response(job, pages, asked, found), media_type="application/json")
+    return StreamingResponse(_response(job, pages, asked, found), media_type="application/json", headers=limits)
 
 
 def _annotation(services: Services, principal: Principal, job: JobView, asked: OcrRequest) -> str | None:
@@ -109,7 +114,7 @@ def _annotation(services: Services, principal: Principal, job: JobView, asked: O
     return json.dumps(annotation(specs, documents[0].values, schema), ensure_ascii=False)
 
 
-def _checked(body: JsonBody) -> OcrRequest:
+def _checked(body: JsonBody[IncomingFile]) -> OcrRequest:
     try:
         asked = OcrRequest.model_validate(body.value())
     except ValidationError as error:
@@ -119,7 +124,7 @@ def _checked(body: JsonBody) -> OcrRequest:
     return asked
 
 
-def _upload(asked: OcrRequest, body: JsonBody) -> Upload:
+def _upload(asked: OcrRequest, body: JsonBody[IncomingFile]) -> Upload:
     url = document_url(asked)
     if url != body.placeholder or body.file is None:
         is_data = url[:5].lower() == "data:"

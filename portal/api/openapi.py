@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
+from portal.api.chat_request import ChatRequest
 from portal.api.examples import CURL, with_base
 from portal.api.mistral import OcrRequest
 from portal.api.schemas import Problem
@@ -29,8 +30,12 @@ cancelled and deleted."""
 TAGS = (
     ("OCR", "One document in, its text out; clients of Mistral's OCR API work by changing the base URL and the key."),
     ("Jobs", "Hand in files, watch the pages being read, fetch the text in three formats."),
+    ("Chat", "One page image in, as OpenAI's chat API takes it; vLLM's clients work by changing base URL and key."),
     ("Models", "The engines that read pages, and what each can do."),
+    ("Usage", "What was used and what is left; what files would cost before they are read."),
     ("Account", "Who a key is, and the keys of its tenant."),
+    ("Members", "Who is in the tenant, and invites; changes need an owner's key with the scope `members`."),
+    ("Admin", "For the portal's admin, with a key of scope `admin`: tenants, quotas, plans, the audit log."),
     ("Probes", "For load balancers and Kubernetes; no key is needed."),
 )
 _FASTAPI_DEFAULT = "Successful Response"
@@ -39,11 +44,7 @@ _REF = "#/components/schemas/{model}"
 
 def base_url(settings: Settings) -> str:
     """Where the API is reached, without a slash at the end: PORTAL_PUBLIC_URL, else the listening address."""
-    server = settings.server
-    if server.public_url:
-        return server.public_url
-    host = "127.0.0.1" if server.host in ("0.0.0.0", "::") else server.host  # noqa: S104 - compared, not bound
-    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
+    return settings.server.address
 
 
 def openapi_document(routes: Sequence[BaseRoute], base_url: str) -> dict[str, Any]:
@@ -71,6 +72,6 @@ def openapi_document(routes: Sequence[BaseRoute], base_url: str) -> dict[str, An
 
 def _add_schemas(document: dict[str, Any]) -> None:
     """Those of bodies that routes read themselves, and of problems: FastAPI sees neither."""
-    models = [(Problem, "serialization"), (OcrRequest, "validation")]
+    models = [(Problem, "serialization"), (OcrRequest, "validation"), (ChatRequest, "validation")]
     _, definitions = models_json_schema(models, ref_template=_REF)  # type: ignore[arg-type]
     document["components"]["schemas"].update(definitions["$defs"])

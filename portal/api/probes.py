@@ -46,6 +46,12 @@ class Readiness:
         seen = self._seen[1] if self._age() < _STALE_SECONDS else _NO_ANSWER
         return {**seen, **self._engines()}
 
+    @property
+    def remote_parts(self) -> frozenset[str]:
+        """The parts that may be away while the portal can take work."""
+        capabilities = self._services.jobs.engines.capabilities
+        return frozenset(f"engine {each.name}" for each in capabilities if each.is_remote)
+
     def _age(self) -> float:
         return self._clock() - self._seen[0]
 
@@ -78,9 +84,12 @@ async def livez() -> dict[str, str]:
     responses={503: {"model": ReadinessBody, "description": "Some part is not ready; `parts` says which"}},
 )
 def readyz(readiness: Annotated[Readiness, Depends(_given_readiness)], response: Response) -> ReadinessBody:
-    """Database, storage and each engine's start-up probe, as they were within the last second; 503 when one fails."""
+    """Database, storage and each engine, as they were within the last second; 503 when one fails.
+
+    An engine elsewhere (vLLM) that is away is told and no failure of the portal: accepted pages wait for it.
+    """
     parts = readiness.parts()
-    is_ready = all(part == OK for part in parts.values())
+    is_ready = all(said == OK for part, said in parts.items() if part not in readiness.remote_parts)
     if not is_ready:
         response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     return ReadinessBody(status="ready" if is_ready else "unready", parts=parts)

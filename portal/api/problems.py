@@ -19,8 +19,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.http.problems import log_refusal, problem, problem_answer, request_id, title_of
+from portal.http.problems import (
+    log_refusal,
+    problem_answer,
+    problem_body,
+    problem_headers,
+    request_id,
+    title_of,
+)
 
+_OPENAI_PATH = re.compile(r"/v1/(chat/completions|models)/?")
+_OPENAI_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
 _API_PATH = re.compile(r"/(v1(/.*)?|livez|readyz|openapi\.json)")
 log = structlog.get_logger()
 
@@ -82,6 +96,19 @@ def malformed_body(message: str, *, remedy: str) -> InvalidRequest:
     return InvalidRequest(message, code="malformed_body", remedy=remedy)
 
 
+def refusal_body(request: Request, error: PortalError) -> dict[str, Any]:
+    """A refusal as a problem, its type a place in /docs."""
+    return problem_body(request.scope, error, type_uri=f"/docs#error-{error.code}")
+
+
+def with_openai_error(body: dict[str, Any]) -> dict[str, Any]:
+    """The problem with the same as OpenAI's clients look for it: `error` with message, type, param and code."""
+    status = body["status"]
+    kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    message = f"{body['detail']} {body['remedy']}"
+    return {**body, "error": {"message": message, "type": kind, "param": None, "code": body["code"]}}
+
+
 def first_invalid(errors: Sequence[Mapping[str, Any]]) -> InvalidRequest:
     """A refusal made of pydantic's first finding, which never repeats the value sent."""
     first = errors[0]
@@ -106,7 +133,7 @@ def _for_api_paths(translate: Handler, previous: Handler | None) -> Handler:
 
 def _of_refusal(request: Request, error: PortalError) -> Response:
     log_refusal(request.scope, error)
-    answer = problem(request.scope, error, type_uri=f"/docs#error-{error.code}")
+    answer = _answered(request, refusal_body(request, error), problem_headers(error))
     if error.kind == "unauthenticated":
         answer.headers["WWW-Authenticate"] = "Bearer"
     return answer
@@ -131,7 +158,7 @@ def _of_http(request: Request, error: HTTPException) -> Response:
         "remedy": "See /docs for what this route takes.",
         "request_id": request_id(request.scope),
     }
-    return problem_answer(body, error.headers or {})
+    return _answered(request, body, error.headers or {})
 
 
 def _of_disconnect(request: Request, error: ClientDisconnect) -> Response:
@@ -150,4 +177,9 @@ def _of_unforeseen(request: Request, error: Exception) -> Response:
         "remedy": "Try again; if it lasts, give the request_id to the operator.",
         "request_id": request_id(request.scope),
     }
-    return problem_answer(body, {})
+    return _answered(request, body, {})
+
+
+def _answered(request: Request, body: dict[str, Any], headers: Mapping[str, str]) -> Response:
+    is_openai = _OPENAI_PATH.fullmatch(request.url.path) is not None
+    return problem_answer(with_openai_error(body) if is_openai else body, headers)

@@ -11,7 +11,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from portal.accounts.api_keys import ApiKeyView
-from portal.domain import EngineCapability, JobState, PageState, Scope, Task
+from portal.api.usage_schemas import ReceiptBody, StandingBody, receipt_body
+from portal.domain import EngineCapability, JobState, Mode, PageState, Scope, Task
+from portal.jobs.forecast import Outlook
 from portal.jobs.queries import JobView, PageView
 
 
@@ -50,6 +52,7 @@ class PageBody(_Body):
     file_name: str
     state: PageState
     is_blank: bool
+    is_reused: bool = Field(description="Not read again: it has the reading of an identical page, and is free")
     confidence: float | None = Field(description="0 to 1; null where the engine gives none")
     attempt: int
     seconds: float | None
@@ -68,10 +71,15 @@ class DocumentBody(_Body):
 
 
 class QueueBody(_Body):
-    """Where an unfinished job stands: pages that come before it, and seconds until it is finished, about."""
+    """Where an unfinished job stands, and what it waits for."""
 
-    pages_ahead: int | None
-    eta_seconds: float | None
+    position: int | None = Field(description="The place in the line of its next page, from 1; null when none waits")
+    pages_ahead: int | None = Field(description="Pages that are begun before its next one")
+    eta_seconds: float | None = Field(description="Seconds until it is finished, about; null when nobody knows")
+    binding: Literal["turn", "engine_slots", "engine_unavailable"] | None = Field(
+        description="What its next page waits for: other pages' turns, a slot of the engine, or the engine itself"
+    )
+    detail: str | None = Field(description="What ails the engine, in words")
 
 
 class JobLinks(_Body):
@@ -99,15 +107,18 @@ class JobSummary(_Body):
     task: Task
     fields: list[str] = Field(description="Names of the fields asked for")
     template: TemplateRefBody | None
-    language: str | None
+    language: str | None = Field(description="Code of the language that the pages are translated into")
+    mode: Mode = Field(description="How 'extract' was asked")
     engine: str
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    expires_at: datetime | None = Field(description="When it is deleted by itself; null while it is not finished")
     page_count: int
     pages_done: int
     pages_failed: int
     pages_charged: int = Field(description="Pages that were read and had text; no page is charged twice")
+    receipt: ReceiptBody
     documents: list[DocumentBody]
     queue: QueueBody | None = Field(description="null once the job is finished")
     submitted_by: str | None
@@ -130,12 +141,44 @@ class JobList(_Body):
     next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
 
 
+class DeletionBody(_Body):
+    """That something was deleted, and what went with it; nothing of its content."""
+
+    id: str
+    object: Literal["deletion"] = "deletion"
+    kind: Literal["job", "document", "tenant"]
+    target: str = Field(description="The id of what was deleted")
+    reason: Literal["asked", "retention", "admin"]
+    actor: str
+    gone: dict[str, int] = Field(description="How many pages, readings, images, documents and bytes went")
+    at: datetime
+
+
+class DeletionList(_Body):
+    """Deletions, newest first."""
+
+    object: Literal["list"] = "list"
+    data: list[DeletionBody]
+    has_more: bool
+    next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
+
+
 class ModelCapabilitiesBody(_Body):
     """What Mistral's clients ask of a model."""
 
     ocr: bool = True
     vision: bool = True
     completion_chat: bool = False
+
+
+class ChatOffer(_Body):
+    """What POST /v1/chat/completions takes for the model."""
+
+    prompts: dict[str, str] = Field(
+        description="Texts that any key may send, by mode or task; none where the model takes an image alone"
+    )
+    max_tokens: int = Field(description="The longest answer")
+    max_pixels: int = Field(description="Width × height of an image at most")
 
 
 class ModelBody(_Body):
@@ -153,6 +196,12 @@ class ModelBody(_Body):
     tasks: list[Task]
     languages: list[str]
     unavailable: dict[Task, str] = Field(description="For each task it cannot do, the reason")
+    modes: list[Mode] = Field(description="How its 'extract' can be asked")
+    targets: list[str] = Field(description="Codes of the languages that it translates into")
+    purpose: str = Field(description="What it is good for, in words")
+    licence: str = Field(description="Licence of the checkpoint")
+    chat: ChatOffer | None = Field(description="null for one that is not on vLLM: it reads jobs only")
+    notice: str | None = Field(description="What the licence wants people to be told")
 
 
 class ModelList(_Body):
@@ -193,10 +242,14 @@ class KeyList(_Body):
 
 
 class TenantBody(_Body):
-    """The caller's tenant."""
+    """The caller's tenant. `state` is active, or no_new_jobs with the admin's reason."""
 
     id: str
     name: str
+    plan: str
+    time_zone: str = Field(description="Where its days and months begin, an IANA name")
+    state: str
+    state_reason: str | None
 
 
 class MemberBody(_Body):
@@ -219,13 +272,14 @@ class LimitsBody(_Body):
 
 
 class MeBody(_Body):
-    """The caller: tenant, member, key and the limits in force."""
+    """The caller: tenant with its plan, member, key, the limits in force and how the tenant stands against them."""
 
     tenant: TenantBody
     member: MemberBody | None
     key: KeyBody | None
     scopes: list[Scope]
     limits: LimitsBody
+    standing: list[StandingBody] = Field(description="Each counted limit, what is used and left of it")
 
 
 class ReadinessBody(_Body):
@@ -255,7 +309,7 @@ def created_key_body(key: ApiKeyView, secret: str) -> CreatedKeyBody:
     return CreatedKeyBody(**key_body(key).model_dump(), key=secret)
 
 
-def model_body(capability: EngineCapability, *, is_default: bool) -> ModelBody:
+def model_body(capability: EngineCapability, *, is_default: bool, chat: ChatOffer | None) -> ModelBody:
     """An engine's capability in the shape of an OpenAI model. `created` is unknown, so 0."""
     return ModelBody(
         id=capability.name,
@@ -267,6 +321,13 @@ def model_body(capability: EngineCapability, *, is_default: bool) -> ModelBody:
         tasks=sorted(capability.tasks),
         languages=list(capability.languages),
         unavailable=capability.unavailable,
+        modes=list(capability.modes),
+        targets=list(capability.targets),
+        purpose=capability.purpose,
+        licence=capability.licence,
+        capabilities=ModelCapabilitiesBody(completion_chat=chat is not None),
+        chat=chat,
+        notice=capability.notice,
     )
 
 
@@ -277,7 +338,7 @@ def job_path(job_id: str) -> str:
 
 def _summary(job: JobView) -> dict[str, Any]:
     own = job_path(job.id)
-    queue = None if job.is_final else QueueBody(pages_ahead=job.pages_ahead, eta_seconds=job.eta_seconds)
+    queue = None if job.is_final else _queue(job.outlook)
     return {
         "id": job.id,
         "state": job.state,
@@ -285,14 +346,17 @@ def _summary(job: JobView) -> dict[str, Any]:
         "fields": list(job.prompt.field_names),
         "template": None if job.prompt.template is None else TemplateRefBody.model_validate(job.prompt.template),
         "language": job.prompt.language,
+        "mode": job.prompt.mode,
         "engine": job.engine,
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        "expires_at": job.expires_at,
         "page_count": job.page_count,
         "pages_done": job.pages_done,
         "pages_failed": job.pages_failed,
         "pages_charged": job.pages_charged,
+        "receipt": receipt_body(job.receipt),
         "documents": [DocumentBody.model_validate(document) for document in job.documents],
         "queue": queue,
         "submitted_by": job.submitted_by,
@@ -306,6 +370,17 @@ def _summary(job: JobView) -> dict[str, Any]:
     }
 
 
+def _queue(outlook: Outlook) -> QueueBody:
+    ahead = outlook.pages_ahead
+    return QueueBody(
+        position=None if ahead is None else ahead + 1,
+        pages_ahead=ahead,
+        eta_seconds=outlook.eta_seconds,
+        binding=outlook.binding,
+        detail=outlook.detail,
+    )
+
+
 def _page_body(job_id: str, page: PageView) -> PageBody:
     is_read = page.state is PageState.SUCCEEDED
     return PageBody(
@@ -315,6 +390,7 @@ def _page_body(job_id: str, page: PageView) -> PageBody:
         file_name=page.file_name,
         state=page.state,
         is_blank=page.is_blank,
+        is_reused=page.is_reused,
         confidence=page.confidence,
         attempt=page.attempt,
         seconds=page.seconds,

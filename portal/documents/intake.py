@@ -32,6 +32,15 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanBounds:
+    """What a file may be by its tenant's plan, named `plan`, besides what the portal takes; None is no limit."""
+
+    plan: str
+    max_file_bytes: int | None = None
+    max_document_pages: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Admitted:
     """An upload that may be stored. `file_name` is clean, `sha256` is of the bytes in hex."""
 
@@ -41,15 +50,21 @@ class Admitted:
     byte_size: int
 
 
-def admit(upload: Upload, sandbox: Sandbox, limits: IntakeSettings, *, owner: str) -> Admitted:
+def admit(
+    upload: Upload, sandbox: Sandbox, limits: IntakeSettings, *, owner: str, bounds: PlanBounds | None = None
+) -> Admitted:
     """Checks an upload of `owner`, a tenant's id. Raises DocumentRefused naming the file, Busy or Unavailable."""
     file_name = clean_file_name(upload.file_name)
     try:
         with storage_errors():
             byte_size = upload.path.stat().st_size
             _check_size(byte_size, limits.max_file_bytes)
+            if bounds is not None:
+                _check_size_by_plan(byte_size, bounds)
             inspection = sandbox.inspect(upload.path, owner=owner)
-            return Admitted(file_name, inspection, _sha256(upload.path), byte_size)
+            if bounds is not None:
+                _check_pages_by_plan(inspection.page_count, bounds)
+            return Admitted(file_name, inspection, sha256_of(upload.path), byte_size)
     except DocumentRefused as refusal:
         raise refusals.about(file_name, refusal) from refusal
 
@@ -87,6 +102,17 @@ def _check_size(byte_size: int, limit_bytes: int) -> None:
         raise refusals.too_large(byte_size, limit_bytes)
 
 
-def _sha256(path: Path) -> str:
+def _check_size_by_plan(byte_size: int, bounds: PlanBounds) -> None:
+    if bounds.max_file_bytes is not None and byte_size > bounds.max_file_bytes:
+        raise refusals.by_plan(refusals.too_large(byte_size, bounds.max_file_bytes), bounds.plan)
+
+
+def _check_pages_by_plan(page_count: int, bounds: PlanBounds) -> None:
+    if bounds.max_document_pages is not None and page_count > bounds.max_document_pages:
+        raise refusals.by_plan(refusals.too_many_pages(page_count, bounds.max_document_pages), bounds.plan)
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of the file's bytes, in hex. Raises OSError."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -65,6 +65,13 @@ def too_many_pages(count: int | None, limit: int) -> DocumentRefused:
     )
 
 
+def by_plan(refusal: DocumentRefused, plan: str) -> DocumentRefused:
+    """The same refusal where the tenant's own limit binds, not the portal's: its plan is named, and whom to ask."""
+    message = f"{refusal.message.removesuffix('.')} by your plan ({plan})."
+    remedy = f"{refusal.remedy} Or ask for more on the Usage page."
+    return DocumentRefused(message, code=refusal.code, remedy=remedy)
+
+
 def too_many_pixels(width_px: int, height_px: int, limit: int) -> DocumentRefused:
     """A raster page larger than a page may be; PDF pages are scaled down instead."""
     return DocumentRefused(

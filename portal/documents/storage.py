@@ -57,6 +57,19 @@ class Storage:
             shutil.rmtree(target.parent, ignore_errors=True)
             raise
 
+    def take_over(self, source: Path, target: Path) -> None:
+        """Makes a file of another document also this one's: one copy on disk, which stays until both are deleted.
+
+        Whole or absent, whatever interrupts it. Nothing happens when the source is gone or the target is there. Raises
+        Unavailable.
+        """
+        with storage_errors(), suppress(FileNotFoundError, FileExistsError):
+            try:
+                target.hardlink_to(source)
+            except (PermissionError, NotImplementedError):  # a file system without hard links
+                with source.open("rb") as given, replacing(target) as part, part.open("r+b") as copy:
+                    shutil.copyfileobj(given, copy, 2**20)
+
     def delete_document(self, tenant_id: str, document_id: str) -> None:
         """Removes the document and its pages; nothing happens when it is gone already.
 
@@ -69,6 +82,20 @@ class Storage:
             with suppress(FileNotFoundError):
                 folder.rename(doomed)
             _remove(doomed)
+
+    def delete_tenant(self, tenant_id: str) -> None:
+        """Removes all that the tenant stored; nothing happens when it is gone already.
+
+        Each document's folder is renamed first, so a page that is being rendered cannot land in it any more.
+        """
+        root = self._root / _checked(tenant_id)
+        documents = root / "documents"
+        with storage_errors():
+            for folder in sorted(documents.iterdir()) if documents.is_dir() else ():
+                if not folder.name.startswith("."):
+                    folder = folder.rename(folder.with_name(f".{folder.name}.deleted"))
+                _remove(folder)
+            _remove(root)
 
     def sweep(self, known: Callable[[str, list[str]], set[str]], *, older_than_seconds: float) -> int:
         """Removes folders of documents that nobody knows, and half-written files that a dead process left.

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from portal.domain import EngineCapability, PageImage, PageText, TaskPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an engine is told about one call beside the page. A lower `priority` is sooner, where the engine has any."""
+
+    request_id: str = ""
+    priority: int = 0
+
+
+PLAIN_CALL: Final = Call()
 
 
 class Engine(Protocol):
@@ -21,7 +33,10 @@ class Engine(Protocol):
     async def start(self) -> None:
         """Gets ready and reads a probe image. Raises EngineError when the probe's text is not read."""
 
-    async def recognise(self, image: PageImage, prompt: TaskPrompt) -> PageText:
+    async def probe(self) -> None:
+        """Asks whether it still answers; cheap, also under load. Raises EngineError saying why it does not."""
+
+    async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
         """Reads one page. Raises TaskUnavailable for a task it does not offer, EngineError when it fails."""
 
     async def close(self) -> None:

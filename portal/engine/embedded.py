@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from portal.children import ChildFailure, ChildLimits, ChildPool
 from portal.domain import EngineCapability, FieldSpec, FieldType, PageImage, PageText, Task, TaskPrompt
+from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.capacity import free_memory_bytes, usable_cores
 from portal.errors import EngineError, TaskUnavailable
 
@@ -36,6 +37,8 @@ CAPABILITY = EngineCapability(
     profile_version="3",
     tasks=frozenset({Task.EXTRACT, Task.FIELDS}),
     languages=("da", "de", "en", "es", "fr", "it", "ja", "nl", "pt", "sv", "zh"),
+    purpose="Text with a box and a score for each line, on this machine's processor.",
+    licence="Apache-2.0",
     unavailable={
         Task.TRANSLATE: "The embedded engine reads text but cannot translate: that needs a language model on vLLM.",
     },
@@ -80,15 +83,18 @@ class EmbeddedEngine:
                 remedy="Reinstall the portal's packages; rapidocr and onnxruntime must have the locked versions.",
             )
 
-    async def recognise(self, image: PageImage, prompt: TaskPrompt) -> PageText:
+    async def probe(self) -> None:
+        """Nothing to ask: a child that dies is replaced by a fresh one."""
+
+    async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
         """Reads one page in a child, and finds its fields there. Raises TaskUnavailable, EngineError on failure."""
         if prompt.task not in self.capability.tasks:
             raise TaskUnavailable(self.capability.unavailable[prompt.task])
         try:
-            call = asyncio.get_running_loop().run_in_executor(self._threads, self._read, image, prompt)
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, image, prompt)
         except RuntimeError as error:  # the executor was shut down
             raise _engine_error(ChildFailure("closed"), self._page_seconds) from error
-        return await call
+        return await reading
 
     async def close(self) -> None:
         """Kills the children; pages under way fail with a retryable EngineError."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.domain import Block, EngineCapability, Line, PageImage, PageText, Task, TaskPrompt
+from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.fields.matcher import from_page
 from portal.engine.markdown import to_markdown
 from portal.errors import EngineError, TaskUnavailable
@@ -85,13 +86,19 @@ class FakeEngine:
         self.is_held = False
         self.is_started = False
         self.is_closed = False
+        self.trouble: str | None = None
         self.calls_now = 0
 
     async def start(self) -> None:
         """Notes that it was started."""
         self.is_started = True
 
-    async def recognise(self, image: PageImage, prompt: TaskPrompt) -> PageText:
+    async def probe(self) -> None:
+        """Raises what `trouble` says, when it does."""
+        if self.trouble is not None:
+            raise EngineError(self.trouble, is_permanent=False)
+
+    async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
         """Plays the next step of the page. Raises what the step says, or TaskUnavailable by the capability."""
         if prompt.task not in self.capability.tasks:
             raise TaskUnavailable(self.capability.unavailable.get(prompt.task, "Not offered."))

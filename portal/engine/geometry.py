@@ -34,6 +34,8 @@ def skew_degrees(quads: Sequence[Quad]) -> float:
 
 def straightened(line: Line, skew: float) -> tuple[float, float, float, float]:
     """The line's box (x0, y0, x1, y1) after turning the page about its origin by `-skew` degrees."""
+    if line.box is None:
+        raise ValueError("a line without a box has no place on the page")
     if line.quad is None or skew == 0.0:
         return line.box
     cosine, sine = math.cos(math.radians(-skew)), math.sin(math.radians(-skew))

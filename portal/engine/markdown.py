@@ -39,9 +39,17 @@ _RULE = re.compile(
 
 
 def to_markdown(lines: Sequence[Line], blocks: Sequence[Block]) -> str:
-    """Blocks separated by blank lines; tables as GitHub tables whose first row is the header."""
-    written = (_table(lines, block) if block.kind == "table" else _text(lines, block) for block in blocks)
-    return "\n\n".join(part for part in written if part.strip())
+    """Blocks separated by blank lines; tables as GitHub tables whose first row is the header.
+
+    A block that has its engine's own Markdown keeps that.
+    """
+    return "\n\n".join(part for part in (_block(lines, block) for block in blocks) if part.strip())
+
+
+def to_table(rows: Sequence[Sequence[str]]) -> str:
+    """A GitHub table of cells that are Markdown already; rows of one length, the first is the header."""
+    head, *body = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
 
 
 def escape_line(text: str) -> str:
@@ -61,6 +69,12 @@ def escape_inline(text: str) -> str:
     return _INLINE.sub(lambda mark: "\\" + mark.group(), text)
 
 
+def _block(lines: Sequence[Line], block: Block) -> str:
+    if block.markdown is not None:
+        return block.markdown
+    return _table(lines, block) if block.kind == "table" else _text(lines, block)
+
+
 def _text(lines: Sequence[Line], block: Block) -> str:
     """Rows as lines; those that end early, so that the break is meant, end in a hard break (two spaces)."""
     rows = [[lines[index] for cell in row for index in cell] for row in block.rows]
@@ -71,18 +85,22 @@ def _text(lines: Sequence[Line], block: Block) -> str:
 
 
 def _wrapped(rows: Sequence[Sequence[Line]]) -> list[bool]:
-    """For each row whether its text flows on in the next: prose reaches the right edge, lists and forms do not."""
-    ends = [max(line.box[2] for line in row) for row in rows]
-    starts = [min(line.box[0] for line in row) for row in rows]
+    """For each row whether its text flows on in the next: prose reaches the right edge, lists and forms do not.
+
+    Without boxes nobody can tell, so each row ends where it ends.
+    """
+    boxes = [[line.box for line in row if line.box is not None] for row in rows]
+    if not all(boxes):
+        return [False] * len(rows)
+    ends = [max(box[2] for box in row) for row in boxes]
+    starts = [min(box[0] for box in row) for row in boxes]
     width = max(ends, default=0) - min(starts, default=0)
     is_prose = len(rows) > 2 and median(end - start for start, end in zip(starts, ends, strict=True)) > 0.8 * width
     return [is_prose and end > max(ends) - 0.15 * width for end in ends]
 
 
 def _table(lines: Sequence[Line], block: Block) -> str:
-    rows = [[_cell(lines, cell) for cell in row] for row in block.rows]
-    head, *body = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
+    return to_table([[_cell(lines, cell) for cell in row] for row in block.rows])
 
 
 def _cell(lines: Sequence[Line], cell: Sequence[int]) -> str:

@@ -35,8 +35,23 @@ JobId = Annotated[
     AfterValidator(_possible("There is no such job.")),
     Path(description="The `id` of the job", examples=["job_5f0c6e…"], json_schema_extra=_DESCRIBED),
 ]
+MemberId = Annotated[
+    str,
+    AfterValidator(_possible("There is no such member in your tenant.", "member_unknown")),
+    Path(description="The `id` of the member", json_schema_extra=_DESCRIBED),
+]
+InviteId = Annotated[
+    str,
+    AfterValidator(_possible("There is no such open invite.", "invite_unknown")),
+    Path(description="The `id` of the invite", json_schema_extra=_DESCRIBED),
+]
 KeyId = Annotated[
     str,
     AfterValidator(_possible("There is no such API key.", "api_key_unknown")),
     Path(description="The `id` of the key", json_schema_extra=_DESCRIBED),
+]
+AdminId = Annotated[
+    str,
+    AfterValidator(_possible("There is no such thing.")),
+    Path(description="An id of the portal's: a tenant's, a change's, a request's", json_schema_extra=_DESCRIBED),
 ]

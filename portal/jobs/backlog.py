@@ -1,6 +1,7 @@
-"""The bound on waiting work (PORTAL_MAX_BACKLOG_PAGES), whoever asks and however.
+"""Pages are let in here: past the bound on waiting work (PORTAL_MAX_BACKLOG_PAGES), then past the tenant's limits.
 
-One tenant may fill half of the backlog; one of whom nothing waits has a reserve beyond its end.
+A tenant of whom nothing waits has a reserve beyond the end of the backlog. What one tenant may have in flight is its
+plan's affair (portal/usage).
 """
 
 from __future__ import annotations
@@ -8,37 +9,74 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from portal.db import lock_across_processes
+from portal.domain import Limit, Principal
 from portal.engine.base import Engine
-from portal.errors import Busy, InvalidRequest, TooManyInFlight
+from portal.errors import Busy, InvalidRequest, LimitReached
 from portal.jobs import pace
 from portal.jobs.context import JobContext
+from portal.usage.admission import Ask, Held, reserve
+from portal.usage.bindings import refusal
+from portal.usage.limits import Terms, refuse_suspended
+from portal.usage.standing import standing_of
 
 _RESERVE_SHARE = 10
 _BACKLOG_KEY = 0x0C2BAC10  # any fixed number other than the schema's and the dispatcher's
 
 
-def lock_backlog(session: Session) -> None:
-    """Lets one transaction at a time look at the backlog and add to it; call it before any row is locked."""
+def admit_pages(session: Session, context: JobContext, principal: Principal, engine: Engine, ask: Ask) -> Held:
+    """Sets the pages aside, in the caller's transaction and before it locks any row.
+
+    Raises Busy, LimitReached, Forbidden (tenant_suspended), and InvalidRequest when they never would fit.
+    """
     lock_across_processes(session, _BACKLOG_KEY)
+    _refuse_backlog(session, principal.tenant_id, context, engine, pages=ask.pages)
+    try:
+        return reserve(session, principal, ask)
+    except LimitReached as error:
+        raise _with_pace(session, error, engine, ask.pages) from error
 
 
-def refuse_backlog(session: Session, tenant_id: str, context: JobContext, engine: Engine, *, pages: int) -> None:
-    """Raises TooManyInFlight or Busy when so many pages more do not fit now, InvalidRequest when they never would."""
+def refuse_early(session: Session, context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> Terms:
+    """Raises what `admit_pages` would raise for at least so many pages now; sets nothing aside. Gives the terms."""
+    standing = standing_of(session, principal.tenant_id)
+    refuse_suspended(standing.terms)
+    _refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
+    refused = refusal(standing.counters, standing.terms.limits, standing.period, pages=pages)
+    if refused is not None:
+        raise _with_pace(session, refused, engine, pages)
+    return standing.terms
+
+
+def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engine: Engine, *, pages: int) -> None:
     limit = context.settings.engine.max_backlog_pages
-    own_limit = max(1, limit // 2)
-    if pages > own_limit:
+    if pages > limit:
         raise InvalidRequest(
-            f"{pages} pages are more than the portal takes at once ({own_limit}).",
+            f"{pages} pages are more than the portal takes at once ({limit}).",
             code="too_many_pages",
             remedy="Split the document, or choose fewer pages.",
         )
-    own = pace.queued_pages(session, tenant_id)
-    reserve = 0 if own else max(1, limit // _RESERVE_SHARE)
-    own_excess, excess = own + pages - own_limit, pace.queued_pages(session) + pages - limit - reserve
-    if max(own_excess, excess) <= 0:
+    if not pages:
         return
+    queued, own = pace.queued_pages(session, tenant_id)
+    excess = queued + pages - limit - (0 if own else max(1, limit // _RESERVE_SHARE))
+    if excess > 0:
+        drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
+        raise Busy(
+            "The portal has as much waiting work as it may hold.",
+            retry_after_seconds=pace.retry_after_seconds(excess, drain_seconds),
+        )
+
+
+def _with_pace(session: Session, error: LimitReached, engine: Engine, pages: int) -> LimitReached | InvalidRequest:
+    """What is in flight ends at the engine's pace: Retry-After is computed from it."""
+    if error.limit != Limit.PAGES_IN_FLIGHT:
+        return error
+    if pages > error.allowed:
+        return InvalidRequest(
+            f"{pages} pages are more than this tenant may have in flight ({error.allowed}).",
+            code="too_many_pages",
+            remedy="Split the document, choose fewer pages, or ask for more on the Usage page.",
+        )
     drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
-    retry_after = pace.retry_after_seconds(max(own_excess, excess), drain_seconds)
-    if own_excess > 0:
-        raise TooManyInFlight(f"{own} of your pages are waiting, and {own_limit} may.", retry_after_seconds=retry_after)
-    raise Busy("The portal has as much waiting work as it may hold.", retry_after_seconds=retry_after)
+    error.retry_after_seconds = pace.retry_after_seconds(error.used + pages - error.allowed, drain_seconds)
+    return error

@@ -18,13 +18,16 @@ from sqlalchemy.orm import Session
 
 from models import DocumentRow, Job, Page
 from models.base import now
-from portal.domain import JobState, PageState, Task, TaskPrompt, TemplateRef
+from portal.documents.storage import Storage
+from portal.domain import JobState, Mode, PageState, Task, TaskPrompt, TemplateRef
 from portal.engine.fields.specs import specs_from_json, specs_to_json
-from portal.jobs import search
-from portal.usage.entries import EndedPage, Outcome, record_page
+from portal.jobs import reruns, search
+from portal.usage.ledger import EndedPage, Outcome, end_page
 
 MAX_CLAIMS = 10
 STRAY_AFTER = timedelta(seconds=30)
+# Codes of failures that are nobody's but the portal's: they never count towards a tenant's cap of uncharged pages.
+PORTALS_FAULTS = frozenset({"internal", "interrupted", "file_missing", "engine_unavailable", "engine_key_refused"})
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,14 @@ class Ending:
 
 
 def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
-    """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules."""
+    """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules.
+
+    Pages whose twin is being read are left out: they wait for its reading, not for a turn.
+    """
     rows = session.execute(
         select(Page.tenant_id, Page.job_id, func.count())
         .join(Job, Job.id == Page.job_id)
-        .where(Page.state == PageState.QUEUED, Job.engine == engine)
+        .where(Page.state == PageState.QUEUED, Job.engine == engine, reruns.is_free_to_claim())
         .group_by(Page.tenant_id, Page.job_id, Job.created_at)
         .order_by(Job.created_at, Page.job_id)
     )
@@ -80,7 +86,9 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
     job = locked_job(session, tenant_id, job_id)
     first = (
         select(Page.id)
+        .join(Job, Job.id == Page.job_id)
         .where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.state == PageState.QUEUED)
+        .where(reruns.is_free_to_claim())
         .order_by(Page.position)
         .limit(1)
     )
@@ -88,7 +96,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         update(Page)
         .where(Page.id == first.scalar_subquery(), Page.state == PageState.QUEUED)
         .values(state=PageState.RUNNING, claimed_by=token, attempt=Page.attempt + 1, started_at=now())
-        .returning(Page.id, Page.attempt, Page.number, Page.document_id)
+        .returning(Page.id, Page.attempt, Page.number, Page.document_id, Page.reservation_id)
         .execution_options(synchronize_session=False)
     ).one_or_none()
     if job is None or page is None:
@@ -105,17 +113,19 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         document_id=document.id,
         media_type=document.media_type,
         prompt=prompt_of(job),
-        ended=EndedPage(
-            tenant_id=tenant_id,
-            member_id=job.member_id,
-            api_key_id=job.api_key_id,
-            job_id=job_id,
-            page_id=page.id,
-            task=job.task,
-            engine=job.engine,
-            is_free=job.is_sample,
-        ),
+        ended=ended_page(job, page.id, page.reservation_id or ""),
     )
+
+
+def take_readings(session: Session, storage: Storage, tenant_id: str, job_id: str) -> int:
+    """Gives the job's waiting pages the readings of twins that have ended, and closes it after its last page."""
+    job = locked_job(session, tenant_id, job_id)
+    taken = 0 if job is None else reruns.take(session, storage, job)
+    if job is not None and taken:
+        if job.state == JobState.QUEUED:
+            job.state, job.started_at = JobState.RUNNING, now()
+        close_when_done(session, job)
+    return taken
 
 
 def store(session: Session, held: Claim, ending: Ending) -> bool:
@@ -132,6 +142,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
         .values(
             state=ending.state,
             attempt=ending.attempt,
+            rerun_key=None if ending.outcome == "truncated" else Page.rerun_key,
             is_blank=ending.outcome == "blank",
             result=result,
             fields=fields,
@@ -148,7 +159,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     ).one_or_none()
     if job is None or changed is None:
         return False
-    record_page(session, held.ended, ending.outcome)
+    end_page(session, held.ended, ending.outcome, is_portals_fault=code in PORTALS_FAULTS)
     if result is not None:
         search.remember_page(session, held.tenant_id, job.id, held.page_id, result.get("text", ""))
     close_when_done(session, job)
@@ -162,10 +173,16 @@ def _without_fields(result: dict[str, Any] | None) -> tuple[dict[str, Any] | Non
     return {key: value for key, value in result.items() if key != "fields"}, result["fields"]
 
 
-def release(session: Session, held: Claim) -> None:
-    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame."""
+def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
+    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame.
+
+    One that `is_suspect` may be: its attempt counts, and after MAX_CLAIMS of them it fails.
+    """
     for page in _running(session, *_still_held(held)):
-        _requeue(page, is_counted=False)
+        if is_suspect:
+            _requeue_or_fail(session, page)
+        else:
+            _requeue(page, is_counted=False)
 
 
 def release_all(session: Session, worker: str) -> None:
@@ -261,6 +278,21 @@ def prompt_of(job: Job) -> TaskPrompt:
         fields=specs_from_json(job.prompt.get("fields", ())),
         language=job.prompt.get("language"),
         template=None if template is None else TemplateRef(template["name"], template["version"]),
+        mode=Mode(job.prompt.get("mode", Mode.DOCUMENT)),
+    )
+
+
+def ended_page(job: Job, page_id: str, reservation_id: str) -> EndedPage:
+    """The page as the ledger is told of it."""
+    return EndedPage(
+        tenant_id=job.tenant_id,
+        member_id=job.member_id,
+        api_key_id=job.api_key_id,
+        job_id=job.id,
+        page_id=page_id,
+        task=job.task,
+        engine=job.engine,
+        reservation_id=reservation_id,
     )
 
 
@@ -270,6 +302,7 @@ def prompt_to_json(prompt: TaskPrompt) -> dict[str, Any]:
     return {
         "fields": specs_to_json(prompt.fields),
         "language": prompt.language,
+        "mode": prompt.mode.value,
         "template": None if template is None else {"name": template.name, "version": template.version},
     }
 
@@ -297,9 +330,8 @@ def _fail_interrupted(session: Session, page: Page) -> None:
     page.finished_at = now()
     page.error_code = "interrupted"
     page.error_message = (
-        f"The portal stopped {page.attempt - page.attempts_before_retry} times while it read this page."
+        f"The portal or its engine stopped {page.attempt - page.attempts_before_retry} times while it read this page."
     )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
-    ended = EndedPage(page.tenant_id, job.member_id, job.api_key_id, job.id, page.id, job.task, job.engine)
-    record_page(session, ended, "failed")
+    end_page(session, ended_page(job, page.id, page.reservation_id or ""), "failed", is_portals_fault=True)
     close_when_done(session, job)

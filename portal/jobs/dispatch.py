@@ -15,50 +15,39 @@ from contextlib import suppress
 
 import structlog
 
+from models.base import now
 from portal.engine.base import Engine
-from portal.errors import PortalError, Unavailable
+from portal.errors import Unavailable
 from portal.jobs import claims
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
-from portal.jobs.execution import execute, internal_failure, settle
-from portal.jobs.fairness import FairQueue
+from portal.jobs.engine_watch import watch
+from portal.jobs.execution import EngineAway, execute, internal_failure, settle
+from portal.jobs.gate import Gate, Turn
 from portal.jobs.ownership import Ownership
-from portal.jobs.pace import PAGES_AHEAD
-from portal.jobs.sweep import sweep_blobs
+from portal.jobs.upkeep import keep_up
+from portal.usage.limits import weights_of
 
 log = structlog.get_logger()
 
 _LOOK_SECONDS = 1.0
-_ENGINE_RETRY_SECONDS = 10.0
 _PAUSE_SECONDS = 5.0
 _SWEEP_SECONDS = 3600.0
 
 
 class Lane:
-    """One engine's slots, its pages under way and the fair turns between tenants and between a tenant's jobs."""
+    """One engine with its gate and the pages of jobs under way in this process."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, gate: Gate) -> None:
         self.engine = engine
-        self.slots = asyncio.Semaphore(engine.slots)
+        self.gate = gate
         self.at_work: dict[str, asyncio.Task[None]] = {}  # by claim token
-        self.paused_until = 0.0  # of time.monotonic: storage was away
-        self._tenants = FairQueue()
-        self._jobs: dict[str, FairQueue] = {}
+        self.paused_until = 0.0  # of time.monotonic: storage or engine was away
 
     @property
-    def is_full(self) -> bool:
-        """True when no further page may be begun now."""
-        return len(self.at_work) >= self.engine.slots + PAGES_AHEAD or time.monotonic() < self.paused_until
-
-    def choose(self, waiting: dict[str, dict[str, int]]) -> tuple[str, str]:
-        """(tenant, job) whose page is next, counted as served; `waiting` as `claims.waiting` gives it."""
-        tenant_id = self._tenants.choose(waiting)
-        jobs = self._jobs.setdefault(tenant_id, FairQueue())
-        job_id = jobs.choose(waiting[tenant_id])
-        self._tenants.serve(tenant_id)
-        jobs.serve(job_id)
-        self._jobs = {tenant: queue for tenant, queue in self._jobs.items() if tenant in waiting}
-        return tenant_id, job_id
+    def is_paused(self) -> bool:
+        """True while no page is begun although there may be a place."""
+        return time.monotonic() < self.paused_until
 
 
 class Dispatcher:
@@ -73,10 +62,10 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Starts the engines and dispatches until it is cancelled; pages under way then go back to the queue."""
-        lanes = [Lane(engine) for engine in self._context.engines.all]
+        lanes = [Lane(engine, self._context.gates.of(engine)) for engine in self._context.engines.all]
         async with asyncio.TaskGroup() as group:
             for lane in lanes:
-                group.create_task(self._start_engine(lane.engine))
+                group.create_task(watch(self._context.engines, lane.engine))
             group.create_task(self._sweep())
             group.create_task(self._dispatch(lanes))
 
@@ -148,14 +137,44 @@ class Dispatcher:
         return lost
 
     async def _fill(self, lane: Lane) -> None:
-        while not lane.is_full and self._context.engines.is_ready(lane.engine):
-            claim = await self._claim(lane)
-            if claim is None:
-                return
-            lane.at_work[claim.token] = asyncio.create_task(self._execute(lane, claim))
+        if lane.is_paused or not self._context.engines.is_ready(lane.engine):
+            lane.gate.look({}, {})  # pages that are not begun now must not keep direct requests waiting
+            return
+        lane.gate.look(*await asyncio.to_thread(self._waiting, lane.engine))
+        while not lane.is_paused and (turn := lane.gate.next_page()) is not None:
+            claim = await self._claim(lane, turn)
+            if claim is not None:
+                self._begin(lane, claim)
 
-    async def _claim(self, lane: Lane) -> Claim | None:
-        claiming = asyncio.create_task(asyncio.to_thread(self._claim_next, lane))
+    def _begin(self, lane: Lane, claim: Claim) -> None:
+        task = asyncio.create_task(self._execute(lane, claim))
+        lane.at_work[claim.token] = task
+        # Not in the task itself: one that is cancelled before its first step runs none of its code.
+        task.add_done_callback(lambda _: self._ended(lane, claim))
+
+    def _ended(self, lane: Lane, claim: Claim) -> None:
+        lane.at_work.pop(claim.token, None)
+        lane.gate.end()
+        self._context.notices.announce(claim.ended.job_id)
+
+    def _waiting(self, engine: Engine) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
+        with self._context.database.reading() as session:
+            pages = claims.waiting(session, engine.capability.name)
+            return pages, weights_of(session, pages.keys(), at=now())
+
+    async def _claim(self, lane: Lane, turn: Turn) -> Claim | None:
+        """The next page of the turn's job; its place is given back where there is none any more."""
+        claim = None
+        try:
+            claim = await self._claimed(turn)
+        finally:
+            if claim is None:
+                lane.gate.forget(turn)
+                lane.gate.end()
+        return claim
+
+    async def _claimed(self, turn: Turn) -> Claim | None:
+        claiming = asyncio.create_task(asyncio.to_thread(self._claim_next, turn))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -163,27 +182,27 @@ class Dispatcher:
                 await claiming
             raise
 
-    def _claim_next(self, lane: Lane) -> Claim | None:
+    def _claim_next(self, turn: Turn) -> Claim | None:
         with self._context.database.transaction() as session:
-            waiting = claims.waiting(session, lane.engine.capability.name)
-            if not waiting:
-                return None
-            tenant_id, job_id = lane.choose(waiting)
-            return claims.claim(session, self._worker, tenant_id, job_id)
+            taken = claims.take_readings(session, self._context.storage, turn.tenant_id, turn.flow)
+            claim = claims.claim(session, self._worker, turn.tenant_id, turn.flow)
+        if taken:
+            self._context.notices.announce(turn.flow)
+        return claim
 
     async def _execute(self, lane: Lane, claim: Claim) -> None:
         try:
-            await execute(self._context, claim, lane.engine, lane.slots)
+            await execute(self._context, claim, lane.engine, lane.gate.slots)
         except Unavailable as error:
             log.warning("page waits", page=claim.page_id, reason=error.message)
-            lane.paused_until = time.monotonic() + _PAUSE_SECONDS
-            await asyncio.to_thread(self._release, claim)
+            if isinstance(error, EngineAway):
+                self._context.engines.mark(lane.engine, error.message)  # until its watch hears it answer again
+            else:
+                lane.paused_until = time.monotonic() + _PAUSE_SECONDS
+            await asyncio.to_thread(self._release, claim, is_suspect=getattr(error, "is_suspect", False))
         except Exception:
             log.exception("page failed", page=claim.page_id, job=claim.ended.job_id)
             await settle(self._context, claim, internal_failure(claim))
-        finally:
-            lane.at_work.pop(claim.token, None)
-            self._context.notices.announce(claim.ended.job_id)
 
     async def _stop(self, lanes: list[Lane]) -> None:
         tasks = [task for lane in lanes for task in lane.at_work.values()]
@@ -191,14 +210,14 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for lane in lanes:
-            lane.at_work.clear()
+            lane.gate.look({}, {})
         if tasks or self._is_owner:
             await asyncio.to_thread(self._release_all)
 
-    def _release(self, claim: Claim) -> None:
+    def _release(self, claim: Claim, *, is_suspect: bool) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release(session, claim)
+                claims.release(session, claim, is_suspect=is_suspect)
         except Unavailable as error:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
 
@@ -212,24 +231,5 @@ class Dispatcher:
     async def _sweep(self) -> None:
         while True:
             if self._is_owner:
-                try:
-                    swept = await asyncio.to_thread(sweep_blobs, self._context)
-                except (Unavailable, OSError) as error:
-                    log.warning("did not sweep", reason=type(error).__name__)
-                else:
-                    log.info("swept", documents=swept)
+                await asyncio.to_thread(keep_up, self._context)
             await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
-
-    async def _start_engine(self, engine: Engine) -> None:
-        while True:
-            try:
-                await engine.start()
-            except Exception as error:
-                reason = error.message if isinstance(error, PortalError) else "it failed at the start."
-                log.error("engine not ready", engine=engine.capability.name, reason=reason, exc_info=True)
-                self._context.engines.mark(engine, reason)
-                await asyncio.sleep(_ENGINE_RETRY_SECONDS)
-            else:
-                self._context.engines.mark(engine, None)
-                log.info("engine ready", engine=engine.capability.name, slots=engine.slots)
-                return

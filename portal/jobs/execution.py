@@ -7,6 +7,7 @@ happens to the page ends in exactly one stored outcome, or the dispatcher puts i
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -15,25 +16,38 @@ import structlog
 
 from portal.documents.rasterize import rasterize, write_view
 from portal.domain import PageImage, PageState, PageText
-from portal.engine.base import Engine
+from portal.engine.base import Call, Engine
+from portal.engine.vllm.failures import AWAY
 from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
-from portal.jobs import claims
+from portal.jobs import claims, reruns
 from portal.jobs.claims import Claim, Ending
 from portal.jobs.context import JobContext
 from portal.results.serial import page_text_to_json
 
 log = structlog.get_logger()
 
+# The only place that tries a page again: engines and their clients never do.
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5
+_JITTER = 0.5  # calls that failed together are not made again together
 _STORE_RETRY_SECONDS = 2.0
+
+
+class EngineAway(Unavailable):
+    """The engine does not answer. A page `is_suspect` when it was being read as the engine went: it may kill it."""
+
+    code = AWAY
+
+    def __init__(self, message: str, *, is_suspect: bool) -> None:
+        super().__init__(message)
+        self.is_suspect = is_suspect
 
 
 async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
     """Works the page off.
 
-    Raises Unavailable when storage or sandbox are away: the page is not to blame and stays claimed, for the
-    dispatcher to release, as it does when it is cancelled.
+    Raises Unavailable when storage or sandbox are away, EngineAway when the engine is: the page is not to blame and
+    stays claimed, for the dispatcher to release, as it does when it is cancelled.
     """
     began = time.monotonic()
     ending = await _outcome(context, claim, engine, slots)
@@ -99,27 +113,43 @@ def _keep_view(context: JobContext, image: PageImage, rotation_degrees: int, tar
 async def _read(
     engine: Engine, image: PageImage, claim: Claim, page_seconds: int
 ) -> tuple[PageText | EngineError, int]:
-    """Calls the engine, again where it may help, within the page's deadline; also gives the attempts so far."""
-    error = EngineError(
-        f"The engine did not answer within {page_seconds} seconds.", is_permanent=True, code="page_timeout"
-    )
-    attempt = claim.attempt
+    """Calls the engine, again where it may help, within the page's deadline; also gives the attempts so far.
+
+    Raises EngineAway.
+    """
+    failures: list[EngineError] = []
     try:
         async with asyncio.timeout(page_seconds):
-            for call in range(_ENGINE_CALLS):
-                reading = await _called(engine, image, claim)
-                if isinstance(reading, PageText) or reading.is_permanent or call == _ENGINE_CALLS - 1:
+            while True:
+                attempt = claim.attempt + len(failures)
+                reading = await _called(engine, image, claim, attempt)
+                if isinstance(reading, PageText):
                     return reading, attempt
-                attempt += 1
-                await asyncio.sleep(_FIRST_BACKOFF_SECONDS * 2**call)
+                failures.append(reading)
+                if reading.is_permanent or len(failures) == _ENGINE_CALLS:
+                    break
+                await asyncio.sleep(_backoff_seconds(len(failures)))
     except TimeoutError:
-        pass
-    return error, attempt
+        failures.append(_too_slow(page_seconds))
+    if failures[-1].code == AWAY:
+        raise EngineAway(failures[-1].message, is_suspect=any(failure.code != AWAY for failure in failures))
+    return failures[-1], claim.attempt + len(failures) - 1
 
 
-async def _called(engine: Engine, image: PageImage, claim: Claim) -> PageText | EngineError:
+def _backoff_seconds(failures: int) -> float:
+    jitter = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311  nothing secret
+    return _FIRST_BACKOFF_SECONDS * float(2 ** (failures - 1)) * jitter
+
+
+def _too_slow(page_seconds: int) -> EngineError:
+    return EngineError(
+        f"The engine did not answer within {page_seconds} seconds.", is_permanent=True, code="page_timeout"
+    )
+
+
+async def _called(engine: Engine, image: PageImage, claim: Claim, attempt: int) -> PageText | EngineError:
     try:
-        return await engine.recognise(image, claim.prompt)
+        return await engine.recognise(image, claim.prompt, Call(request_id=f"{claim.page_id}-{attempt}"))
     except EngineError as failure:
         return failure
 
@@ -158,3 +188,21 @@ async def settle(context: JobContext, claim: Claim, ending: Ending) -> None:
 def _store(context: JobContext, claim: Claim, ending: Ending) -> None:
     with context.database.transaction() as session:
         claims.store(session, claim, ending)
+    if ending.result is not None:
+        _hand_over(context, claim)
+
+
+def _hand_over(context: JobContext, claim: Claim) -> None:
+    """Twins that waited for this page take its reading, each job in a transaction of its own.
+
+    What fails here is made up for when the job's turn comes (`Dispatcher`), so also after a death.
+    """
+    try:
+        with context.database.reading() as session:
+            jobs = reruns.jobs_with_twins(session, claim.tenant_id, claim.page_id)
+        for job_id in jobs:
+            with context.database.transaction() as session:
+                claims.take_readings(session, context.storage, claim.tenant_id, job_id)
+            context.notices.announce(job_id)
+    except Unavailable as error:
+        log.warning("twins take the reading later", page=claim.page_id, reason=error.message)

@@ -41,11 +41,22 @@ class FairQueue:
             self._finish = {flow: tag for flow, tag in self._finish.items() if tag > self._time}
 
 
-def pages_ahead(position: int, own_jobs: Mapping[str, int], other_tenants: Mapping[str, int], *, job: str) -> int:
+def pages_ahead(
+    position: int,
+    own_jobs: Mapping[str, int],
+    other_tenants: Mapping[str, int],
+    *,
+    job: str,
+    shares: Mapping[str, float] | None = None,
+) -> int:
     """How many queued pages are served before page `position` (1 = the first queued one) of `job`.
 
     `own_jobs` maps the tenant's jobs, `other_tenants` the other tenants, to their numbers of queued pages. In
-    turns, a flow gets ahead of the k-th page of another at most k times; equal weights.
+    turns, a flow gets ahead of the k-th page of another of equal weight at most k times, of one with a `shares`-th of
+    its weight so much more often.
     """
     own = position + sum(min(queued, position) for name, queued in own_jobs.items() if name != job)
-    return own - 1 + sum(min(queued, own) for queued in other_tenants.values())
+    weight = (shares or {}).get
+    return (
+        own - 1 + sum(min(queued, int(1 + (own - 1) * weight(tenant, 1.0))) for tenant, queued in other_tenants.items())
+    )

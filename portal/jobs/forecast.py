@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
 from sqlalchemy.orm import Session
 
 from models import Job
+from models.base import now
 from portal.domain import JobState
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.fairness import pages_ahead
+from portal.usage.limits import weights_of
+
+Binding = Literal["turn", "engine_slots", "engine_unavailable"]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Why a job waits, and for how long about.
+
+    `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the time
+    until its last page, once its engine answers (None when it is over, or its engine is not configured any more).
+    `binding` is what it waits for: other pages' turns, one of the engine's slots, or the engine itself; `detail` says
+    in words what ails that.
+    """
+
+    pages_ahead: int | None = None
+    eta_seconds: float | None = None
+    binding: Binding | None = None
+    detail: str | None = None
 
 
 class Forecast:
@@ -16,29 +40,52 @@ class Forecast:
 
     def __init__(self, session: Session, context: JobContext) -> None:
         self._session = session
+        self._troubles = context.engines.troubles
         self._slots = {engine.capability.name: engine.slots for engine in context.engines.all}
         self._waiting: dict[str, dict[str, dict[str, int]]] = {}
         self._pace: dict[str, pace.Pace] = {}
 
-    def of_job(self, job: Job, *, running_pages: int) -> tuple[int | None, float | None]:
-        """(pages ahead of the job's next page, seconds until its last page)."""
+    def of_job(self, job: Job, *, running_pages: int) -> Outlook:
+        """The outlook of a job; an empty one when it is over."""
         if JobState(job.state).is_final:
-            return None, None
+            return Outlook()
         own = self._of(job.engine).get(job.tenant_id, {})
         pace_now = self._measure(job.engine)
         if job.id not in own:
-            return None, pace_now.page_seconds if running_pages else 0.0
+            return Outlook(eta_seconds=pace_now.page_seconds if running_pages else 0.0)
         others = {
             tenant: sum(jobs.values()) for tenant, jobs in self._of(job.engine).items() if tenant != job.tenant_id
         }
-        first = pages_ahead(1, own, others, job=job.id)
-        last = pages_ahead(own[job.id], own, others, job=job.id)
-        return first, max(pace_now.page_seconds, (last + 1) * pace_now.drain_seconds)
+        shares = self._shares(job.tenant_id, others)
+        first = pages_ahead(1, own, others, job=job.id, shares=shares)
+        last = pages_ahead(own[job.id], own, others, job=job.id, shares=shares)
+        if job.engine not in self._slots:
+            return Outlook(first, None, "engine_unavailable", f"The engine '{job.engine}' is not configured any more.")
+        seconds = max(pace_now.page_seconds, (last + 1) * pace_now.drain_seconds)
+        if job.engine in self._troubles:
+            return Outlook(first, seconds, "engine_unavailable", f"{job.engine}: {self._troubles[job.engine]}")
+        return Outlook(first, seconds, "turn" if first else "engine_slots")
+
+    def of_new(self, tenant_id: str, engine: str, pages: int) -> float:
+        """Seconds until the last of `pages` pages that the tenant would submit now; 0 for none."""
+        if not pages:
+            return 0.0
+        waiting = self._of(engine)
+        others = {tenant: sum(jobs.values()) for tenant, jobs in waiting.items() if tenant != tenant_id}
+        ahead = pages_ahead(pages, waiting.get(tenant_id, {}), others, job="")
+        pace_now = self._measure(engine)
+        return max(pace_now.page_seconds, (ahead + 1) * pace_now.drain_seconds)
 
     def _of(self, engine: str) -> dict[str, dict[str, int]]:
         if engine not in self._waiting:
             self._waiting[engine] = claims.waiting(self._session, engine)
         return self._waiting[engine]
+
+    def _shares(self, tenant_id: str, others: Mapping[str, int]) -> dict[str, float]:
+        """Other tenant → its weight in units of this tenant's."""
+        weights = weights_of(self._session, [tenant_id, *others], at=now()) if others else {}
+        own = weights.get(tenant_id, 1.0)
+        return {other: weights.get(other, 1.0) / own for other in others}
 
     def _measure(self, engine: str) -> pace.Pace:
         if engine not in self._pace:

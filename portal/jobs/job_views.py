@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -12,11 +12,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models import ApiKey, DocumentRow, Job, Member, Page
+from models.base import now
 from portal.domain import JobState, PageState, PageText, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
-from portal.jobs.forecast import Forecast
-from portal.usage.entries import charged_pages
+from portal.jobs.forecast import Forecast, Outlook
+from portal.usage.limits import expires_at, terms_of
+from portal.usage.receipts import Receipt, receipts
 
 _CURSOR = re.compile(r"(\d{1,16})-(\w{1,40})", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +48,8 @@ class PageError:
 class PageView:
     """A page of a job. `position` counts over the job, `number` in its document; `seconds` is None until it started.
 
-    `lines_to_check` is None until it is read, and where its engine gives no scores.
+    `lines_to_check` is None until it is read, and where its engine gives no scores. `is_reused` says that it was not
+    read again, but took the reading of an identical page: it is free.
     """
 
     position: int
@@ -60,6 +63,7 @@ class PageView:
     error: PageError | None
     seconds: float | None
     lines_to_check: int | None = None
+    is_reused: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,14 +86,18 @@ class PageCounts:
     cancelled: int = 0
     blank: int = 0
 
+    @property
+    def finished(self) -> int:
+        """Pages that will not be worked on any more."""
+        return self.succeeded + self.failed + self.cancelled
+
 
 @dataclass(frozen=True)
 class JobView:
-    """A job as its tenant sees it. `pages` is empty in lists; `counts` is always there.
+    """A job as its tenant sees it. `pages` is empty in lists and summaries; `counts` is always there.
 
-    `pages_ahead` is the number of pages served before its next one (None when none waits), `eta_seconds` the
-    estimated time until its last page (None when it is over). `is_looked_at` is about a job that failed, wholly or in
-    part: that its tenant has seen it.
+    `is_looked_at` is about a job that failed, wholly or in part: that its tenant has seen it. `expires_at` is when it
+    is deleted by the tenant's retention; None while it is not over, and when it is kept without limit.
     """
 
     id: str
@@ -104,13 +112,28 @@ class JobView:
     counts: PageCounts
     documents: tuple[DocumentView, ...]
     pages: tuple[PageView, ...]
-    pages_ahead: int | None
-    eta_seconds: float | None
+    outlook: Outlook
     submitted_by: str | None
     via: Literal["browser", "key"]
-    pages_charged: int = 0
+    receipt: Receipt = field(default_factory=lambda: Receipt(()))
     is_looked_at: bool = False
     is_sample: bool = False
+    expires_at: datetime | None = None
+
+    @property
+    def pages_charged(self) -> int:
+        """Pages that the job has cost so far."""
+        return self.receipt.charged
+
+    @property
+    def pages_ahead(self) -> int | None:
+        """Pages served before its next one; None when none waits."""
+        return self.outlook.pages_ahead
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Estimated seconds until its last page; None when it is over, or nobody knows."""
+        return self.outlook.eta_seconds
 
     @property
     def pages_done(self) -> int:
@@ -141,12 +164,13 @@ def job_views(
     counts = _counts(session, tenant_id, ids)
     documents = _documents(session, tenant_id, ids)
     senders = _senders(session, tenant_id, ids)
-    charged = charged_pages(session, tenant_id, ids)
+    bills = receipts(session, tenant_id, ids)
     forecast = Forecast(session, context)
+    kept_days = terms_of(session, tenant_id, at=now()).limits.retention_days if jobs else None
     views = []
     for job in jobs:
         own = counts.get(job.id, PageCounts())
-        ahead, eta = forecast.of_job(job, running_pages=own.running)
+        outlook = forecast.of_job(job, running_pages=own.running)
         views.append(
             JobView(
                 id=job.id,
@@ -161,16 +185,37 @@ def job_views(
                 counts=own,
                 documents=documents.get(job.id, ()),
                 pages=pages,
-                pages_ahead=ahead,
-                eta_seconds=eta,
+                outlook=outlook,
                 submitted_by=senders.get(job.id),
                 via="browser" if job.api_key_id is None else "key",
-                pages_charged=charged.get(job.id, 0),
+                receipt=bills[job.id],
                 is_looked_at=job.looked_at is not None,
                 is_sample=job.is_sample,
+                expires_at=expires_at(job.finished_at if JobState(job.state).is_final else None, kept_days),
             )
         )
     return views
+
+
+def pages_mark(session: Session, tenant_id: str, job: JobView) -> str:
+    """A short text that is another one whenever a page of the job has changed its state, told without their rows."""
+    latest = session.execute(
+        select(func.max(Page.started_at), func.max(Page.finished_at)).where(
+            Page.tenant_id == tenant_id, Page.job_id == job.id
+        )
+    ).one()
+    counts = job.counts
+    numbers = (counts.queued, counts.running, counts.succeeded, counts.failed, counts.cancelled, counts.blank)
+    return " ".join(map(str, (job.id, job.state, *numbers, *latest)))
+
+
+def file_names(session: Session, tenant_id: str, job_ids: Sequence[str]) -> dict[str, str]:
+    """Job → what to call it: its file, or its first one and how many more. A job that was deleted is left out."""
+    named = {}
+    for job_id, documents in _documents(session, tenant_id, job_ids).items():
+        others = len(documents) - 1
+        named[job_id] = documents[0].file_name + (f" and {others} more" if others else "")
+    return named
 
 
 def page_views(session: Session, tenant_id: str, job_id: str) -> tuple[PageView, ...]:
@@ -198,11 +243,12 @@ def page_view(page: Page, file_name: str) -> PageView:
         error=_page_error(page),
         seconds=pace.elapsed_seconds(page.started_at, page.finished_at),
         lines_to_check=page.lines_to_check,
+        is_reused=page.reused_page_id is not None,
     )
 
 
 def _page_error(page: Page) -> PageError | None:
-    if page.error_code is None:
+    if page.error_code is None or page.state != PageState.FAILED:  # a retried page keeps its last error until it ends
         return None
     return PageError(page.error_code, page.error_message or "", page.error_remedy or "")
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from models import Job, Page
@@ -17,6 +17,10 @@ FIRST_GUESS_SECONDS = 4.0
 PAGES_AHEAD = 1  # claimed and rasterized while the engine's slots are full
 _SAMPLE_PAGES = 30
 _JITTER = 0.25
+_PAGES = Page.__table__.c
+_QUEUED = select(  # asked at each admission: built once
+    func.count(), func.count().filter(_PAGES.tenant_id == bindparam("tenant"))
+).where(_PAGES.state == PageState.QUEUED.value)
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ def measure(session: Session, engine: str, slots: int) -> Pace:
     spans = session.execute(
         select(Page.started_at, Page.finished_at)
         .join(Job, Job.id == Page.job_id)
-        .where(Job.engine == engine, Page.state == PageState.SUCCEEDED)
+        .where(Job.engine == engine, Page.state == PageState.SUCCEEDED, Page.reused_page_id.is_(None))
         .order_by(Page.finished_at.desc())
         .limit(_SAMPLE_PAGES)
     ).all()
@@ -44,10 +48,10 @@ def measure(session: Session, engine: str, slots: int) -> Pace:
     return Pace(mean, mean / (max(slots, 1) + PAGES_AHEAD))
 
 
-def queued_pages(session: Session, tenant_id: str | None = None) -> int:
-    """Pages waiting, of one tenant or of all: what PORTAL_MAX_BACKLOG_PAGES bounds."""
-    own = (Page.tenant_id == tenant_id,) if tenant_id is not None else ()
-    return session.scalar(select(func.count()).where(Page.state == PageState.QUEUED, *own)) or 0
+def queued_pages(session: Session, tenant_id: str) -> tuple[int, int]:
+    """Pages waiting: (of all, of the tenant). PORTAL_MAX_BACKLOG_PAGES bounds the former."""
+    row = session.execute(_QUEUED, {"tenant": tenant_id}).one()
+    return int(row[0]), int(row[1])
 
 
 def retry_after_seconds(excess_pages: int, drain_seconds: float) -> int:

@@ -29,11 +29,13 @@ from portal.jobs.job_views import (
     job_views,
     page_view,
     page_views,
+    pages_mark,
     place_of_cursor,
 )
 from portal.results.assembly import ReadPage
 from portal.results.export import Export, ExportFormat, FieldTable, export
 from portal.results.serial import page_text_from_json
+from portal.usage.receipts import receipt_json
 
 __all__ = [
     "MAX_LISTED",
@@ -46,6 +48,7 @@ __all__ = [
     "export_job",
     "get_job",
     "job_header",
+    "job_summary",
     "list_jobs",
     "page_reading",
     "page_text",
@@ -56,6 +59,7 @@ __all__ = [
 
 MAX_LISTED = 200
 _BATCH_PAGES = 20
+_BATCH_SECONDS = 30
 
 
 def get_job(context: JobContext, tenant_id: str, job_id: str) -> JobView:
@@ -65,6 +69,16 @@ def get_job(context: JobContext, tenant_id: str, job_id: str) -> JobView:
         return job_views(session, context, tenant_id, [job], pages=page_views(session, tenant_id, job_id))[0]
 
 
+def job_summary(context: JobContext, tenant_id: str, job_id: str) -> tuple[JobView, str]:
+    """The job without its pages, and a mark that is another one once any of them has changed. Raises NotFound.
+
+    Its cost does not grow with what is told of each page: for who asks again and again.
+    """
+    with context.database.reading() as session:
+        [view] = job_views(session, context, tenant_id, [_job(session, tenant_id, job_id)])
+        return view, pages_mark(session, tenant_id, view)
+
+
 def list_jobs(
     context: JobContext,
     tenant_id: str,
@@ -72,15 +86,16 @@ def list_jobs(
     limit: int = 50,
     before: str | None = None,
     conditions: Sequence[ColumnElement[bool]] = (),
+    seconds: float | None = None,
 ) -> list[JobView]:
     """The tenant's jobs, newest first, at most `limit` (1–200); older than `before`: a cursor, or a job's id.
 
     `conditions` on Job narrow them further. The cursor (`JobView.cursor` of the last one seen) works also after that
-    job was deleted. Raises InvalidRequest, and NotFound for an unknown id.
+    job was deleted. Raises InvalidRequest, NotFound for an unknown id, and TooSlow past `seconds`.
     """
     if not 1 <= limit <= MAX_LISTED:
         raise InvalidRequest(f"limit must be between 1 and {MAX_LISTED}.", remedy="Page on with 'before'.")
-    with context.database.reading() as session:
+    with context.database.reading(seconds=seconds) as session:
         found = select(Job).where(Job.tenant_id == tenant_id, *conditions)
         if before is not None:
             found = found.where(tuple_(Job.created_at, Job.id) < _place(session, tenant_id, before))
@@ -161,6 +176,7 @@ def job_header(job: JobView) -> dict[str, Any]:
         "finished_at": job.finished_at.isoformat() if job.finished_at else None,
         "page_count": job.page_count,
         "pages": asdict(job.counts),
+        "receipt": receipt_json(job.receipt),
     }
 
 
@@ -226,7 +242,7 @@ def _place(session: Session, tenant_id: str, before: str) -> tuple[datetime, str
 
 
 def _batch(context: JobContext, tenant_id: str, job_id: str, *, after: int) -> list[ReadPage]:
-    with context.database.reading() as session:
+    with context.database.reading(seconds=_BATCH_SECONDS) as session:
         _job(session, tenant_id, job_id)
         rows = session.execute(
             select(Page, DocumentRow.file_name)

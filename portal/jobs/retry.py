@@ -4,11 +4,12 @@ Only failed pages. Pages that were read stay as they are; cancelled ones were wi
 does not overrule: they are submitted again as a new job. A cancelled job may still have its failed pages retried, and
 ends as cancelled again.
 
-Counting: a failed page has a usage entry of nought. It is taken back in the transaction that queues the page, and the
-page's next end adds its one entry through the same unique `page_id` as any other. So at every moment a page has at most
-one entry, one that says 'read' is never taken back, and a page that fails thrice and is read at last is charged once.
-Replacing the entry at the page's end would come to the same, but would weaken what record_page promises: that a page
-recorded twice fails its transaction. How often a page was tried stays with it (`attempt`) and in the audit.
+A queued page keeps the error of its last try, unseen until it ends: when the job is cancelled before the page is read
+again, it is what it was, a failed page with that error and its entry of nought (portal/jobs/endings.py), and may be
+retried once more.
+
+Counting: a failed page was returned to the reservation of its job. A retry makes a reservation of its own, and the
+page's next end is entered under that: within one reservation a page ends once, over all of them it is charged once.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from sqlalchemy.orm import Session
 
 from models import Job, Page
 from portal import audit
-from portal.domain import JobState, PageState, Principal, Scope, Task
+from portal.accounts.standing import refuse_ended_key
+from portal.domain import JobState, PageState, Principal, Scope
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs import claims
-from portal.jobs.backlog import lock_backlog, refuse_backlog
+from portal.jobs.backlog import admit_pages
 from portal.jobs.context import JobContext, require_task
 from portal.jobs.queries import JobView, get_job
-from portal.usage.entries import take_back_failures
+from portal.usage.admission import Ask
+from portal.usage.refusals import counting_refusals
 
 MAX_POSITIONS = 1000
 
@@ -37,24 +40,34 @@ def retry(context: JobContext, principal: Principal, job_id: str, positions: Col
     `positions` count from 1 over the job, at most MAX_POSITIONS of them; None is for all that failed.
 
     Raises NotFound, Forbidden, Conflict (page_not_failed, nothing_to_retry), InvalidRequest (page_out_of_range,
-    unknown_model), TaskUnavailable, TooManyInFlight, and Busy when the portal is full; then nothing has changed.
+    unknown_model), TaskUnavailable, LimitReached, Busy when the portal is full, and Unauthenticated when its key
+    has ended meanwhile; then nothing has changed.
     """
     if Scope.OCR not in principal.scopes:
         raise Forbidden("This key may not change jobs.", remedy="Use a key with the scope 'ocr'.")
-    with context.database.transaction() as session:
-        lock_backlog(session)
+    with counting_refusals(context.database, principal.tenant_id), context.database.transaction() as session:
+        refuse_ended_key(session, principal)
         job = claims.locked_job(session, principal.tenant_id, job_id)
         if job is None:
             raise NotFound("There is no such job.")
         pages = _failed(session, job, positions)
         engine = context.engines.get(job.engine)
-        require_task(engine, Task(job.task))
-        refuse_backlog(session, principal.tenant_id, context, engine, pages=len(pages))
-        _queue_again(session, job, positions)
-        take_back_failures(session, job.tenant_id, [page.id for page in pages])
+        require_task(engine, claims.prompt_of(job))
+        held = admit_pages(session, context, principal, engine, _ask(job, pages))
+        _queue_again(session, job, positions, held.reservation_id)
         _record(session, principal, job, pages)
     context.notices.announce(job_id)
     return get_job(context, principal.tenant_id, job_id)
+
+
+def _ask(job: Job, pages: Sequence[Page]) -> Ask:
+    return Ask(
+        pages=0 if job.is_sample else len(pages),
+        job_id=job.id,
+        task=job.task,
+        engine=job.engine,
+        reason="sample" if job.is_sample else "retried",
+    )
 
 
 def _failed(session: Session, job: Job, positions: Collection[int] | None) -> Sequence[Page]:
@@ -90,17 +103,15 @@ def _refuse_beyond(job: Job, positions: Collection[int]) -> None:
         )
 
 
-def _queue_again(session: Session, job: Job, positions: Collection[int] | None) -> None:
+def _queue_again(session: Session, job: Job, positions: Collection[int] | None, reservation_id: str) -> None:
     chosen = [] if positions is None else [Page.position.in_(positions)]
     session.execute(
         update(Page)
         .where(Page.tenant_id == job.tenant_id, Page.job_id == job.id, Page.state == PageState.FAILED, *chosen)
         .values(
             state=PageState.QUEUED,
+            reservation_id=reservation_id,
             attempts_before_retry=Page.attempt,
-            error_code=None,
-            error_message=None,
-            error_remedy=None,
             started_at=None,
             finished_at=None,
         )

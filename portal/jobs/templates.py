@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Select, func, select, update
 from sqlalchemy.orm import Session
@@ -161,7 +162,7 @@ def _require_ocr(principal: Principal) -> None:
         raise Forbidden("This key may not change templates.", remedy="Use a key with the scope 'ocr'.")
 
 
-def _record(session: Session, principal: Principal, action: str, name: str, **details: int) -> None:
+def _record(session: Session, principal: Principal, action: str, name: str, **details: Any) -> None:
     audit.record(
         session,
         action,

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from portal.domain import FieldSpec, FieldValue
+from portal.domain import FieldSpec, FieldValue, Translation
+from portal.languages import language_name
 from portal.results.assembly import ReadPage, absence, shown_text
 from portal.results.field_csv import field_csv
 from portal.results.serial import field_to_json, page_text_to_json
@@ -111,7 +112,11 @@ def _plain(pages: Iterable[ReadPage], *, has_headings: bool) -> Iterator[str]:
 
 def _plain_page(page: ReadPage) -> str:
     text = shown_text(page)
-    return f"[{absence(page)}]" if text is None else text.text
+    if text is None:
+        return f"[{absence(page)}]"
+    if text.translation is None:
+        return text.text
+    return f"{text.text}\n\n----- {_translated_into(text.translation)} -----\n\n{text.translation.markdown}"
 
 
 def _markdown(pages: Iterable[ReadPage], *, has_headings: bool) -> Iterator[str]:
@@ -123,7 +128,15 @@ def _markdown(pages: Iterable[ReadPage], *, has_headings: bool) -> Iterator[str]
 
 def _markdown_page(page: ReadPage) -> str:
     text = shown_text(page)
-    return f"> {' '.join(absence(page).split())}" if text is None else text.markdown
+    if text is None:
+        return f"> {' '.join(absence(page).split())}"
+    if text.translation is None:
+        return text.markdown
+    return f"{text.markdown}\n\n**{_translated_into(text.translation)}**\n\n{text.translation.markdown}"
+
+
+def _translated_into(translation: Translation) -> str:
+    return f"Translation into {language_name(translation.language)}"
 
 
 def _code(name: str) -> str:

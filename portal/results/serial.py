@@ -3,9 +3,10 @@
 Keys, stable: width_px, height_px (of the upright page), rotation_degrees (clockwise turn that made it upright),
 skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or null), check_below (lines with a lower
 score should be compared with the page; null without scores), markdown, text (derived, for reading), lines [{text,
-box [x0, y0, x1, y1], score (0–1 or null), quad [x, y of 4 corners] or null}], blocks [{kind "text" | "table", rows:
-rows of cells, each cell the indices of its lines}], and for the task fields `fields` (see field_to_json). Boxes are
-pixels of the upright page.
+box [x0, y0, x1, y1] or null, score (0–1 or null), quad [x, y of 4 corners] or null}], blocks [{kind "text" | "table",
+rows: rows of cells, each cell the indices of its lines, markdown: where the engine wrote it itself}], figures [boxes],
+translation {language, markdown} or null, and for the task fields `fields` (see field_to_json). Boxes are pixels of the
+upright page.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from portal.domain import Block, FieldOriginal, FieldState, FieldValue, Line, PageText
+from portal.domain import Block, FieldOriginal, FieldState, FieldValue, Line, PageText, Translation
 
 # Postgres stores neither NUL nor lone surrogates, and an engine may answer with either.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -33,6 +34,8 @@ def page_text_to_json(page: PageText) -> dict[str, Any]:
         "text": _storable(page.text),
         "lines": [_line_to_json(line) for line in page.lines],
         "blocks": [_block_to_json(block) for block in page.blocks],
+        "figures": [list(box) for box in page.figures],
+        "translation": None if page.translation is None else _translation_to_json(page.translation),
     } | ({} if page.fields is None else {"fields": [field_to_json(value) for value in page.fields]})
 
 
@@ -50,6 +53,8 @@ def page_text_from_json(stored: dict[str, Any]) -> PageText:
         truncated=stored["truncated"],
         check_below=stored.get("check_below"),  # pages read before there were check marks have none
         fields=None if stored.get("fields") is None else tuple(map(field_from_json, stored["fields"])),
+        figures=tuple(tuple(box) for box in stored.get("figures", ())),
+        translation=_translation_from_json(stored.get("translation")),
     )
 
 
@@ -113,22 +118,35 @@ def _storable(text: str) -> str:
 def _line_to_json(line: Line) -> dict[str, Any]:
     return {
         "text": _storable(line.text),
-        "box": list(line.box),
+        "box": None if line.box is None else list(line.box),
         "score": line.score,
         "quad": None if line.quad is None else list(line.quad),
     }
 
 
 def _line_from_json(stored: dict[str, Any]) -> Line:
-    x0, y0, x1, y1 = stored["box"]
-    quad = stored["quad"]
-    return Line(stored["text"], (x0, y0, x1, y1), stored["score"], None if quad is None else tuple(quad))
+    box, quad = stored["box"], stored["quad"]
+    return Line(
+        stored["text"],
+        None if box is None else tuple(box),
+        stored["score"],
+        None if quad is None else tuple(quad),
+    )
 
 
 def _block_to_json(block: Block) -> dict[str, Any]:
-    return {"kind": block.kind, "rows": [[list(cell) for cell in row] for row in block.rows]}
+    shown = {"kind": block.kind, "rows": [[list(cell) for cell in row] for row in block.rows]}
+    return shown if block.markdown is None else {**shown, "markdown": _storable(block.markdown)}
 
 
 def _block_from_json(stored: dict[str, Any]) -> Block:
     rows = tuple(tuple(tuple(cell) for cell in row) for row in stored["rows"])
-    return Block(kind=stored["kind"], rows=rows)
+    return Block(kind=stored["kind"], rows=rows, markdown=stored.get("markdown"))
+
+
+def _translation_to_json(translation: Translation) -> dict[str, str]:
+    return {"language": translation.language, "markdown": _storable(translation.markdown)}
+
+
+def _translation_from_json(stored: dict[str, str] | None) -> Translation | None:
+    return None if stored is None else Translation(stored["language"], stored["markdown"])

@@ -15,11 +15,16 @@ from portal.ui import markup, words
 from portal.ui.samples import SAMPLES, Sample
 
 # The arguments are the form's values in the order of the components; gr.File only carries what the list uploaded.
-RUN_JS = """async (files, names, task, fields, language, pages) => {
+RUN_JS = """async (files, names, task, fields, language, pages, fresh, engine, mode) => {
   portal.busy('run', true);
   portal.choices.keep({ task, fields, language });
   const given = await portal.input.uploaded();
-  return [given, JSON.stringify(given.map((file) => file.orig_name)), task, fields, language, pages];
+  const listed = JSON.stringify(given.map((file) => file.orig_name));
+  return [given, listed, task, fields, language, pages, fresh, engine, mode];
+}"""
+PRICE_JS = """(files, names, task, pages) => {
+  const given = portal.input.ready();
+  return [given, JSON.stringify(given.map((file) => file.orig_name)), task, pages];
 }"""
 SAMPLE_JS = "() => { portal.busy('samples', true); return []; }"
 ATTACH_JS = """(job) => {

@@ -14,8 +14,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from portal.domain import Principal
-from portal.errors import InvalidRequest, PortalError
-from portal.jobs import endings, history
+from portal.errors import Busy, InvalidRequest, PortalError, TooSlow
+from portal.jobs import deletion, endings, history
 from portal.jobs.history import Group
 from portal.jobs.retry import retry
 from portal.services import Services
@@ -25,6 +25,7 @@ from portal.ui.history_list import Asked, Shown
 _POLL_SECONDS = 3.0
 _PAGE_SIZE = 50
 _MAX_AT_ONCE = 200
+_DELETIONS = 20
 _NAMED_REFUSALS = 3
 
 
@@ -53,10 +54,10 @@ class HistoryPage:
             shell.on(fragment.submit, messages.told(self._act), outputs=[listing, notice])
 
     def _load(self, request: gr.Request) -> tuple[Markup, Markup]:
-        return history_list.head(_asked(request).text), self._list(request)
+        return history_list.head(_asked(request).text), self._list_or_reason(request)
 
     def _search(self, request: gr.Request) -> tuple[Markup, str]:
-        return self._list(request), ""
+        return self._list_or_reason(request), ""
 
     def _tick(self, request: gr.Request) -> Any:
         # A search reads texts; what it found changes too little to be worth that every few seconds.
@@ -66,7 +67,19 @@ class HistoryPage:
         tenant_id, asked = identity.principal_of(request).tenant_id, _asked(request)
         groups = list(Group) if asked.group is None else [asked.group]
         shown = [self._group(tenant_id, group, asked) for group in groups]
-        return history_list.listing(shown, asked, datetime.now(UTC))
+        drawn = history_list.listing(shown, asked, datetime.now(UTC))
+        if asked != Asked():
+            return drawn
+        found = deletion.list_deletions(self._jobs, tenant_id, limit=_DELETIONS)
+        return drawn + history_list.deletions(found, datetime.now(UTC))
+
+    def _list_or_reason(self, request: gr.Request) -> Markup:
+        """The list; where it cannot be had, why, in its place: a message that fades would leave an empty page."""
+        try:
+            return self._list(request)
+        except Exception as error:  # noqa: BLE001  messages.inline is the translator
+            is_narrower_better = isinstance(error, Busy | TooSlow)
+            return history_list.refused(messages.inline(error), _asked(request), offers_groups=is_narrower_better)
 
     def _group(self, tenant_id: str, group: Group, asked: Asked) -> Shown:
         jobs = history.find(
@@ -88,13 +101,13 @@ class HistoryPage:
         act, done_words = action
         if len(chosen) == 1:
             act(principal, chosen[0])
-            return self._list(request), Markup("")
+            return self._list_or_reason(request), Markup("")
         return self._list_after(request, done_words, _each(act, principal, chosen))
 
     def _list_after(
         self, request: gr.Request, done_words: str, refusals: list[PortalError | None]
     ) -> tuple[Markup, Markup]:
-        return self._list(request), _outcome(done_words, refusals)
+        return self._list_or_reason(request), _outcome(done_words, refusals)
 
 
 def _each(

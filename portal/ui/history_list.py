@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from portal.jobs.deletion import Deletion
 from portal.jobs.history import Group
 from portal.jobs.queries import JobView
 from portal.results.export import ExportFormat
@@ -21,6 +22,11 @@ _HINTS = {
     Group.DONE: "",
 }
 _FORMATS = {ExportFormat.TXT: "Text", ExportFormat.MARKDOWN: "Markdown", ExportFormat.JSON: "JSON"}
+_REASONS = {
+    "asked": "deleted by {actor}",
+    "retention": "deleted at the end of its retention",
+    "admin": "deleted by the portal's admin",
+}
 _BULK = (
     ("retry", "Retry failed pages", ""),
     ("cancel", "Cancel", ""),
@@ -91,6 +97,39 @@ def listing(groups: Sequence[Shown], asked: Asked, now: datetime) -> Markup:
         return Markup("{}{}").format(_nothing(asked), _paging(asked))
     drawn = markup.joined(_group(shown, asked, now) for shown in groups if shown.jobs)
     return Markup("{}{}").format(drawn, _paging(asked))
+
+
+def refused(reason: Markup, asked: Asked, *, offers_groups: bool) -> Markup:
+    """What stands in the list's place when it cannot be had, with the ways on: a search in one group, all jobs."""
+    if asked == Asked():
+        return reason
+    narrower = [Asked(group, asked.text) for group in Group] if offers_groups and not asked.group else []
+    links = [(address(each), f"Search under {TITLES[each.group]}") for each in narrower if each.group]
+    links.append(("/history", "Show all jobs"))
+    return Markup('{}<p class="paging">{}</p>').format(
+        reason, markup.joined(Markup('<a class="button" href="{}">{}</a> ').format(*link) for link in links)
+    )
+
+
+def deletions(found: Sequence[Deletion], now: datetime) -> Markup:
+    """What was deleted last, folded up below the list; nothing when nothing was."""
+    if not found:
+        return Markup("")
+    rows = markup.joined(
+        Markup("<li><code>{}</code> {} {}: {}</li>").format(
+            each.target, _REASONS[each.reason].format(actor=each.actor), markup.moment(each.at, now), _gone(each)
+        )
+        for each in found
+    )
+    return Markup(
+        '<details class="deletions"><summary>Deleted ({})</summary><p>What went is gone for good; only this record '
+        "stays.</p><ul>{}</ul></details>"
+    ).format(len(found), rows)
+
+
+def _gone(deletion: Deletion) -> str:
+    documents, pages = deletion.gone.get("documents", 0), deletion.gone.get("pages", 0)
+    return f"{words.counted(documents, 'file')}, {words.counted(pages, 'page')} with texts and images"
 
 
 def _nothing(asked: Asked) -> Markup:
@@ -173,8 +212,9 @@ def _possible(job: JobView) -> list[str]:
 def _facts(job: JobView, now: datetime) -> Markup:
     via = "API key" if job.via == "key" else "browser"
     task, _ = words.TASKS[job.prompt.task]
-    return Markup("{} · {} · {} · {}").format(
-        markup.moment(job.created_at, now), task, job.submitted_by or "deleted member", via
+    kept = Markup("") if job.expires_at is None else Markup(" · kept until {}").format(f"{job.expires_at:%Y-%m-%d}")
+    return Markup("{} · {} · {} · {}{}").format(
+        markup.moment(job.created_at, now), task, job.submitted_by or "deleted member", via, kept
     )
 
 

@@ -6,10 +6,12 @@ The guard of portal/web proves the caller and leaves the Principal in the ASGI s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import gradio as gr
+import structlog
 
 from portal.domain import Principal
 from portal.errors import Unauthenticated
@@ -22,6 +24,21 @@ def principal_of(request: gr.Request) -> Principal:
     if not isinstance(principal, Principal):
         raise Unauthenticated("You are signed out.", remedy="Reload the page and sign in again.")
     return principal
+
+
+@contextmanager
+def in_request(arguments: Iterable[object]) -> Iterator[None]:
+    """Logs and audit entries of the block name the request that the arguments of a handler carry.
+
+    Gradio runs queued events outside of the request that brought them.
+    """
+    request = next((argument for argument in arguments if isinstance(argument, gr.Request)), None)
+    request_id = _state(request).get("request_id") if request is not None else None
+    if request_id is None:
+        yield
+        return
+    with structlog.contextvars.bound_contextvars(request_id=request_id):
+        yield
 
 
 def csrf_token_of(request: gr.Request) -> str:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from portal.domain import Task
 from portal.jobs.queries import JobView
-from portal.ui import markup, retry, words
+from portal.ui import markup, retry, usage_words, words
 
 DOWNLOADS = (("txt", "Text"), ("markdown", "Markdown"), ("json", "JSON"))
 
@@ -28,8 +28,9 @@ def page_address(job_id: str, position: int) -> str:
 
 def bar(job: JobView) -> Markup:
     """The job's title, facts and what can be done with it."""
-    task, _ = words.TASKS[job.prompt.task]
-    facts = f"{task} · {words.counted(job.page_count, 'page')} · {words.byte_count(_bytes(job))}"
+    facts = (
+        f"{words.task(job)} · {job.engine} · {words.counted(job.page_count, 'page')} · {words.byte_count(_bytes(job))}"
+    )
     return Markup(
         '<div class="job-bar"><div class="job-title"><h1>{}</h1><p>{} <span>{}</span></p></div>'
         '<div class="job-actions">{}<a class="button" id="new-scan" href="/">New scan</a></div></div>'
@@ -38,14 +39,28 @@ def bar(job: JobView) -> Markup:
 
 def progress(job: JobView) -> Markup:
     """The sentence on progress and a bar while there is work; static/ui.js reads out `data-announce` as it changes."""
-    finished = sum(page.state.is_final for page in job.pages)
     meter = Markup("")
     if not job.is_final:
         meter = Markup('<progress max="{}" value="{}" aria-label="Pages finished"></progress>').format(
-            max(job.page_count, 1), finished
+            max(job.page_count, 1), job.counts.finished
         )
     return Markup('<div class="job-progress" data-state="{}" data-announce="{}"><p>{}</p>{}</div>').format(
         job.state, words.announcement(job), words.progress(job), meter
+    )
+
+
+def receipt(job: JobView) -> Markup:
+    """The receipt: a line while the job goes on, with its reasons once it is over. Samples have none."""
+    if job.is_sample or not job.receipt.reserved:
+        return Markup("")
+    told = usage_words.receipt(job.receipt)
+    if not job.is_final:  # redrawn as it goes on: details would close under the reader
+        return Markup('<p class="receipt">Receipt: {}</p>').format(told)
+    lines = markup.joined(
+        Markup("<li>{} {}</li>").format(line.pages or line.free_pages, line.words) for line in job.receipt.lines
+    )
+    return Markup('<details class="receipt"><summary>Receipt: {} pages</summary><ul>{}</ul></details>').format(
+        told, lines
     )
 
 

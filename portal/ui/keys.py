@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,10 +12,14 @@ from markupsafe import Markup
 from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView
 from portal.accounts.rotation import Overlap, rotate
-from portal.domain import Scope
+from portal.domain import Principal, Scope
 from portal.errors import InvalidRequest, PortalError
 from portal.services import Services
-from portal.ui import identity, markup, messages, shell, words
+from portal.ui import identity, markup, messages, shell, usage_words, words
+from portal.usage.reports import key_use
+from portal.usage.standing import standing_of
+
+Use = Mapping[str, tuple[int, int]]  # key → pages charged today, this month
 
 _EXPIRIES = {"In 30 days": 30, "In 90 days": 90, "In a year": 365, "Never": None}
 _DEFAULT_EXPIRY = "In 90 days"
@@ -63,7 +67,7 @@ class KeysPage:
             )
             self._scopes = gr.CheckboxGroup(
                 choices=[(label, scope.value) for scope, label in words.SCOPES.items()],
-                value=[scope.value for scope in words.SCOPES],
+                value=[Scope.OCR.value, Scope.READ.value],
                 label="May",
                 elem_id="key-scopes",
             )
@@ -73,10 +77,12 @@ class KeysPage:
             self._create = gr.Button("Create key", variant="primary", elem_id="create-key")
 
     def _list(self, request: gr.Request) -> str:
-        tenant_id = identity.principal_of(request).tenant_id
+        principal = identity.principal_of(request)
         with self._services.database.reading() as session:
-            keys = api_keys.list_keys(session, tenant_id)
-        return listing(keys, datetime.now(UTC))
+            keys = api_keys.list_keys(session, principal.tenant_id)
+            period = standing_of(session, principal.tenant_id).period
+            use = key_use(session, principal.tenant_id, day=period.day, month=period.month)
+        return listing(keys, datetime.now(UTC), principal, use)
 
     def _create_key(
         self, name: str, scopes: Sequence[str], expiry: str, request: gr.Request
@@ -158,14 +164,15 @@ def _command(view: ApiKeyView, key: str, base_url: str) -> tuple[str, str]:
     return "See what it is:", f'{call} "{base_url}/v1/me"'
 
 
-def listing(keys: Sequence[ApiKeyView], now: datetime) -> Markup:
-    """The keys, usable ones first."""
+def listing(keys: Sequence[ApiKeyView], now: datetime, who: Principal, use: Use) -> Markup:
+    """The tenant's keys, usable ones first, each with what `who` may do with it and the pages it was charged."""
     if not keys:
         return markup.empty("No keys yet", "Create one to call the portal from a script.")
     ordered = _ordered(keys, now)
     replaced = {key.replaced_by: key for key in keys if key.replaced_by and _state(key, now) == "replaced"}
-    return Markup('<section class="group"><h2>Your keys</h2><ul class="entries">{}</ul></section>').format(
-        markup.joined(_row(key, replaced.get(key.id), now) for key in ordered)
+    return Markup('<section class="group"><h2>Keys of {}</h2><ul class="entries">{}</ul></section>').format(
+        who.tenant_name,
+        markup.joined(_row(key, replaced.get(key.id), now, who, use.get(key.id, (0, 0))) for key in ordered),
     )
 
 
@@ -181,22 +188,33 @@ def _ordered(keys: Sequence[ApiKeyView], now: datetime) -> list[ApiKeyView]:
     return sorted(keys, key=place)
 
 
-def _row(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime) -> Markup:
+def _row(key: ApiKeyView, replaces: ApiKeyView | None, now: datetime, who: Principal, used: tuple[int, int]) -> Markup:
     state = _state(key, now)
     return Markup(
         '<li class="entry key-entry" data-key="{}"><div class="entry-main"><b class="entry-title">{}</b>'
-        '<p class="entry-facts"><code>{}…</code> · {} · {}</p></div>'
+        '<p class="entry-facts"><code>{}…</code> · {} · created {}</p>'
+        '<p class="entry-facts key-use">{} charged today, {} this month</p></div>'
+        '<div class="entry-owner"><small>Owner</small><span>{}</span></div>'
         '<div class="entry-state">{}<small>{}</small></div><div class="entry-actions">{}</div></li>'
     ).format(
         key.id,
         key.name,
         key.prefix,
         ", ".join(words.SCOPES.get(scope, scope.value) for scope in key.scopes),
-        Markup("created {} by {}").format(markup.moment(key.created_at, now), key.created_by or "the operator"),
+        markup.moment(key.created_at, now),
+        usage_words.pages(used[0]),
+        usage_words.number(used[1]),
+        _owner(key, who),
         markup.badge(state, _LABELS[state]),
         _use(key, replaces, now),
-        _buttons(key, state, now),
+        _buttons(key, state, now) if api_keys.may_end(who, key.member_id) else "",
     )
+
+
+def _owner(key: ApiKeyView, who: Principal) -> str:
+    if key.member_id is not None and key.member_id == who.member_id:
+        return "you"
+    return key.created_by or "the operator"
 
 
 def _state(key: ApiKeyView, now: datetime) -> str:

@@ -12,7 +12,7 @@ import structlog
 from markupsafe import Markup, escape
 
 from portal.errors import DocumentRefused, Kind, PortalError
-from portal.ui import markup
+from portal.ui import identity, markup
 
 P = ParamSpec("P")
 
@@ -25,7 +25,7 @@ _TITLES: dict[Kind, str] = {
     "not_found": "Not found",
     "conflict": "It has changed meanwhile",
     "over_quota": "Limit reached",
-    "busy": "The portal is full right now",
+    "busy": "Too busy right now",
     "unavailable": "Not available right now",
 }
 
@@ -65,7 +65,8 @@ def told(handler: Callable[P, Any]) -> Callable[P, Any]:
     @wraps(handler)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
-            return handler(*args, **kwargs)
+            with identity.in_request((*args, *kwargs.values())):
+                return handler(*args, **kwargs)
         except PortalError as error:
             _warn(sentence(error))
         except Exception as error:  # noqa: BLE001  translator of this edge

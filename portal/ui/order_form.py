@@ -9,10 +9,11 @@ from pathlib import Path
 from markupsafe import Markup
 
 from portal.documents.intake import Upload
-from portal.domain import EngineCapability, Task, TaskPrompt
+from portal.domain import EngineCapability, FieldSpec, Mode, Task, TaskPrompt
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.submission import Order
-from portal.ui import markup, words
+from portal.languages import language_code
+from portal.ui import engine_choice, markup, words
 from portal.ui.field_form import Asked, FindTemplate, asked
 
 
@@ -32,35 +33,53 @@ def first_task(capabilities: Sequence[EngineCapability]) -> Task:
     return next((task for task in words.TASKS if engine_for(task, capabilities)), Task.EXTRACT)
 
 
-def task_choices(capabilities: Sequence[EngineCapability]) -> Markup:
-    """The tasks as radio buttons; those that no engine can do are shown with the reason and cannot be chosen."""
-    chosen = first_task(capabilities)
+def task_choices(capabilities: Sequence[EngineCapability], wanted: Task | None = None) -> Markup:
+    """The tasks as radio buttons; those that no engine can do are shown with the reason and cannot be chosen.
+
+    Chosen is the wanted one, where some engine can do it.
+    """
+    is_possible = wanted is not None and engine_for(wanted, capabilities) is not None
+    chosen = wanted if is_possible else first_task(capabilities)
     choices = markup.joined(_choice(task, capabilities, is_chosen=task is chosen) for task in words.TASKS)
     return Markup('<fieldset class="tasks"><legend>Task</legend>{}</fieldset>').format(choices)
 
 
-def order(
+def order(  # noqa: PLR0913  one for each field of the form
     task: str,
     wanted: str,
     language: str,
     *,
     page_numbers: tuple[int, ...] | None,
+    is_fresh: bool = False,
     capabilities: Sequence[EngineCapability],
     find_template: FindTemplate,
+    engine_name: str = engine_choice.AUTOMATIC,
+    mode: str = "",
 ) -> Order:
     """The order that the form describes. Raises InvalidRequest or TaskUnavailable saying what to change."""
-    chosen = _task(task)
-    engine = engine_for(chosen, capabilities)
+    chosen = task_named(task)
+    offered = engine_choice.considered(engine_name, capabilities)
+    engine = engine_for(chosen, offered)
     if engine is None:
-        raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
+        raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, offered)}")
     fields = _fields(wanted, find_template) if chosen is Task.FIELDS else Asked(())
     prompt = TaskPrompt(
         task=chosen,
         fields=fields.specs,
         language=_language(language) if chosen is Task.TRANSLATE else None,
+        mode=engine_choice.mode_of(mode) if engine_choice.mode_choices(engine, chosen) else Mode.DOCUMENT,
         template=fields.template,
     )
-    return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers)
+    return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers, is_fresh=is_fresh)
+
+
+def priced_order(task: str, page_numbers: tuple[int, ...] | None, capabilities: Sequence[EngineCapability]) -> Order:
+    """What is priced while the form is still being filled in: the task and pages; its other fields cost nothing."""
+    chosen = task_named(task)
+    engine = engine_for(chosen, capabilities)
+    if engine is None:
+        raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
+    return Order(prompt=TaskPrompt(chosen, fields=(FieldSpec("-"),)), engine=engine.name, page_numbers=page_numbers)
 
 
 def uploads(paths: Sequence[str], names: str) -> list[Upload]:
@@ -91,7 +110,8 @@ def _choice(task: Task, capabilities: Sequence[EngineCapability], *, is_chosen: 
     ).format(task, state, label, note)
 
 
-def _task(value: str) -> Task:
+def task_named(value: str) -> Task:
+    """The task of that name. Raises InvalidRequest."""
     try:
         return Task(value)
     except ValueError:
@@ -111,8 +131,11 @@ def _fields(wanted: str, find_template: FindTemplate) -> Asked:
 
 def _language(text: str) -> str:
     if not text.strip():
-        raise InvalidRequest("The language to translate into is missing.", remedy="Write one, like: English.")
-    return text.strip()
+        raise InvalidRequest("The language to translate into is missing.", remedy="Choose one, like: English.")
+    code = language_code(text)
+    if code is None:
+        raise InvalidRequest("That is no language that the portal knows.", remedy="Choose one of the list.")
+    return code
 
 
 def _names(text: str, *, count: int) -> list[str]:

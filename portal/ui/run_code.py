@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from portal.domain import Task, TaskPrompt
+from portal.domain import Mode, Task, TaskPrompt
 from portal.engine.fields.specs import specs_from_names, specs_to_json
 from portal.jobs.page_numbers import written_page_numbers
 from portal.jobs.queries import JobView
@@ -36,6 +36,8 @@ def _form(job: JobView) -> dict[str, str]:
         options["pages"] = pages
     if job.prompt.language:
         options["language"] = job.prompt.language
+    if job.prompt.mode is not Mode.DOCUMENT:
+        options["mode"] = job.prompt.mode
     form = {"task": str(job.prompt.task)}
     if job.prompt.task is Task.FIELDS:
         form |= _asked_fields(job.prompt)

@@ -12,7 +12,8 @@ from markupsafe import Markup
 from portal.ui import identity, markup, messages, words
 from portal.ui.theme import TITLE
 
-PAGES = (("Workspace", "/"), ("History", "/history"), ("Keys", "/keys"))
+PAGES = (("Workspace", "/"), ("History", "/history"), ("Usage", "/usage"), ("Keys", "/keys"))
+ADMIN_PAGES = (("Admin", "/admin"),)  # shown to the portal's admins alone
 
 # One button that goes round; static/tokens.css shows the name of the present choice, static/theme.js makes it work.
 _THEMES = Markup(
@@ -52,18 +53,19 @@ def lay_header(page: gr.Blocks, path: str) -> None:
     header = fragment("shell-header", _header(path, Markup("")))
 
     def load_header(request: gr.Request) -> str:
-        return _header(path, _account(request))
+        is_admin = identity.principal_of(request).is_admin
+        return _header(path, _account(request), PAGES + ADMIN_PAGES if is_admin else PAGES) + _standing(request)
 
     on(page.load, messages.polled(load_header), outputs=header, queue=False)
 
 
-def _header(path: str, account: Markup) -> Markup:
+def _header(path: str, account: Markup, pages: tuple[tuple[str, str], ...] = PAGES) -> Markup:
     return Markup(
         '<header class="shell"><a class="brand" href="/"><span class="mark" aria-hidden="true"></span>{}</a>'
         '<nav aria-label="Pages of the portal">{}</nav>{}<div class="account">{}</div></header>'
         '<p class="connection">{}</p>'
     ).format(
-        TITLE, markup.joined(_link(name, target, path) for name, target in PAGES), _THEMES, account, words.RECONNECTING
+        TITLE, markup.joined(_link(name, target, path) for name, target in pages), _THEMES, account, words.RECONNECTING
     )
 
 
@@ -72,11 +74,21 @@ def _link(name: str, target: str, path: str) -> Markup:
     return Markup('<a href="{}"{}>{}</a>').format(target, current, name)
 
 
+def _standing(request: gr.Request) -> Markup:
+    reason = identity.principal_of(request).no_new_jobs
+    if reason is None:
+        return Markup("")
+    said = f"The portal’s admin says: {reason} " if reason else ""
+    return Markup(
+        '<div class="standing" role="status"><p><strong>No new work at present.</strong> {}{}</p></div>'
+    ).format(said, words.NO_NEW_JOBS)
+
+
 def _account(request: gr.Request) -> Markup:
     principal = identity.principal_of(request)
     return Markup(
         '<span class="who"><b id="tenant-name">{}</b><span id="member-email">{}</span></span>'
-        '<a href="/account">Account</a>'
+        '<a href="/members">Members</a><a href="/account">Account</a>'
         '<form method="post" action="/logout"><input type="hidden" name="csrf_token" value="{}">'
         '<button id="sign-out" class="link">Sign out</button></form>'
     ).format(principal.tenant_name, principal.email or "", identity.csrf_token_of(request))

@@ -17,6 +17,7 @@ _EARLY_HEAD = """
 <link rel="preload" href="/static/ui.css" as="style">
 <link rel="preload" href="/static/input.css" as="style">
 <link rel="preload" href="/static/history.css" as="style">
+<link rel="preload" href="/static/usage.css" as="style">
 <link rel="preload" href="/static/viewer.css" as="style">
 <link rel="preload" href="/static/fields.css" as="style">
 <script src="/static/theme.js"></script>
@@ -28,8 +29,10 @@ _HEAD = """
 <link rel="stylesheet" href="/static/ui.css">
 <link rel="stylesheet" href="/static/input.css">
 <link rel="stylesheet" href="/static/history.css">
+<link rel="stylesheet" href="/static/usage.css">
 <link rel="stylesheet" href="/static/viewer.css">
 <link rel="stylesheet" href="/static/fields.css">
+<link rel="stylesheet" href="/static/admin.css">
 <link rel="stylesheet" href="/static/print.css" media="print">
 """
 

@@ -19,9 +19,10 @@ from portal.ui import run_code, words
 
 # A name in quotes in here is an event of the component: 'submit' sends what is to be done with a page. The module asks
 # for the value's changes itself.
-_MOUNT_JS = """
+_MOUNT_JS = f"""
 import(portal.files + 'viewer/viewer.js').then((viewer) =>
-  viewer.mount(element, props, watch, (event) => trigger('submit', event)));
+  viewer.mount(element, props, watch, (event) => trigger('submit', event))
+).catch(() => portal.missing(element, {json.dumps(words.VIEWER_MISSING)}, {json.dumps(words.RELOAD)}));
 """
 _LETTERS = {
     PageState.QUEUED: "q",

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from portal.domain import JobState, PageState, Scope, Task
+from portal.domain import JobState, Limit, Mode, PageState, Scope, Task
 from portal.jobs.queries import JobView, PageView
+from portal.languages import language_name
 
 TASKS = {
     Task.EXTRACT: ("Text", "Everything on the page, in reading order"),
     Task.FIELDS: ("Fields", "Only the values you name"),
     Task.TRANSLATE: ("Translate", "The page in another language"),
 }
+MODES = {
+    Mode.DOCUMENT: "Document: headings, tables, formulas",
+    Mode.TEXT: "Plain text",
+    Mode.SPOTTING: "Lines with their places",
+    Mode.SUBTITLES: "Subtitles only",
+}
+AUTOMATIC_ENGINE = "Automatic: the first that can"
 JOB_STATES = {
     JobState.QUEUED: "Waiting",
     JobState.RUNNING: "Reading",
@@ -30,9 +38,31 @@ PAGE_STATES = {
 SCOPES = {
     Scope.OCR: "Submit scans",
     Scope.READ: "Read results",
+    Scope.MEMBERS: "Manage members and invites (owners)",
 }
+LIMITS = {
+    Limit.PAGES_PER_DAY: "Pages a day",
+    Limit.PAGES_PER_MONTH: "Pages a month",
+    Limit.PAGES_IN_FLIGHT: "Pages waiting or being read",
+    Limit.REQUESTS_PER_MINUTE: "Requests a minute",
+    Limit.UNCHARGED_PAGES_PER_DAY: "Uncharged pages a day",
+}
+SERIES = {
+    "charged": "charged",
+    "blank": "blank",
+    "failed": "failed",
+    "truncated": "cut",
+    "free": "free",
+    "returned": "not read",
+}
+OCCASIONS = {"submitted": "job", "retried": "retry", "request": "request"}
+REQUEST_STATES = {"open": "Waiting for the admin", "granted": "Granted", "declined": "Declined"}
+NEW_WORK_STOPPED = "New work is stopped for your tenant."
+WHAT_STILL_WORKS = "What is there can still be read, exported and deleted. Ask the portal's admin."
+COUNTING = "Counting pages…"
 BLANK = "No text found on this page; not charged."
 SAMPLE = "A sample: it costs nothing."
+NO_NEW_JOBS = "What is there can still be read, exported and deleted; running work goes on. Ask the portal’s admin."
 RECONNECTING = "Reconnecting… The portal cannot be reached. Accepted work goes on; this page goes on by itself."
 
 # What static/input.js says; `{name}`, `{limit}`, `{count}` and `{reason}` stand for what it knows.
@@ -57,6 +87,8 @@ INPUT = {
     "upload_failed": "{name} could not be uploaded. Remove it and add it again.",
 }
 
+VIEWER_MISSING = "The page viewer could not be loaded. The job goes on, and what was read is kept."
+RELOAD = "Reload the page"
 RETRY_PAGE = "Retry this page"
 PAGE_OUTCOMES = {
     PageState.QUEUED: "This page waits for its turn. Its text appears here by itself.",
@@ -116,6 +148,14 @@ def byte_count(count: int) -> str:
     return f"{count / _KIB / _KIB:.1f} MB".replace(".0 ", " ")
 
 
+def task(job: JobView) -> str:
+    """What was asked for: `Text`, `Text (Plain text)`, `Translate into English`."""
+    name, _ = TASKS[job.prompt.task]
+    if job.prompt.task is Task.TRANSLATE and job.prompt.language:
+        return f"{name} into {language_name(job.prompt.language)}"
+    return name if job.prompt.mode is Mode.DOCUMENT else f"{name} ({MODES[job.prompt.mode].partition(':')[0]})"
+
+
 def progress(job: JobView) -> str:
     """One sentence on where the job stands and what the reader may do."""
     if job.state is JobState.QUEUED:
@@ -135,6 +175,8 @@ def announcement(job: JobView) -> str:
 
 
 def _place(job: JobView) -> str:
+    if job.outlook.binding == "engine_unavailable":
+        return f"Waiting for the engine. {job.outlook.detail} Your pages are kept, and read when it is back"
     if job.pages_ahead is None:
         return "Waiting"
     return "Next in line" if job.pages_ahead == 0 else f"{ordinal(job.pages_ahead + 1)} in line"
@@ -149,14 +191,14 @@ def _meanwhile(job: JobView) -> str:
 
 
 def _current(job: JobView) -> int:
-    return min(sum(page.state.is_final for page in job.pages) + 1, job.page_count)
+    return min(job.counts.finished + 1, job.page_count)
 
 
 def _outcome(job: JobView) -> str:
     if job.state is JobState.SUCCEEDED:
         blank = sum(page.is_blank for page in job.pages)
         tail = f" {counted(blank, 'page')} without text, not charged." if blank else ""
-        return f"{counted(job.pages_done, 'page')} read.{tail}"
+        return f"{_read(job)}{tail}"
     done = f"{job.pages_done} of {counted(job.page_count, 'page')} done."
     if job.state is JobState.CANCELLED:
         return f"Cancelled. {done} The rest is not charged."
@@ -165,6 +207,16 @@ def _outcome(job: JobView) -> str:
         return done
     more = f" {len(failed) - _NAMED_FAILURES} more pages failed." if len(failed) > _NAMED_FAILURES else ""
     return f"{done} {' '.join(failed[:_NAMED_FAILURES])}{more} Failed pages are not charged."
+
+
+def _read(job: JobView) -> str:
+    """How many pages were read, and how many of them before: those are free."""
+    before = sum(page.is_reused for page in job.pages)
+    if not before:
+        return f"{counted(job.pages_done, 'page')} read."
+    if before == job.pages_done:
+        return f"{counted(before, 'page')} read before, free."
+    return f"{counted(job.pages_done, 'page')} read, {before} of them before, free."
 
 
 def _failure(job: JobView, page: PageView) -> str:

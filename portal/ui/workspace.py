@@ -17,13 +17,16 @@ from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import Principal, Task
-from portal.errors import InvalidRequest, NotFound, Unavailable
+from portal.errors import InvalidRequest, NotFound, PortalError, Unavailable
 from portal.jobs import endings, history, queries, submission, templates
+from portal.jobs.free_samples import look_before_drawing
+from portal.jobs.price import price
 from portal.jobs.queries import JobView
 from portal.jobs.retry import retry as retry_pages
 from portal.jobs.submission import Order
 from portal.services import Services
 from portal.ui import (
+    engine_choice,
     field_form,
     field_review,
     file_list,
@@ -31,8 +34,10 @@ from portal.ui import (
     job_view,
     markup,
     messages,
+    offer,
     order_form,
     page_range,
+    price_view,
     retry,
     samples,
     shell,
@@ -83,23 +88,45 @@ class WorkspacePage:
 
     def _lay_choices(self) -> None:
         capabilities = self._jobs.engines.capabilities
+        first = offer.offer(capabilities, engine_choice.AUTOMATIC, None)
+        self._engine = gr.Dropdown(
+            engine_choice.engine_choices(capabilities),
+            value=engine_choice.AUTOMATIC,
+            label="Engine",
+            visible=len(capabilities) > 1,
+            allow_custom_value=True,  # what is no engine is refused in our own words
+            elem_id="engine",
+        )
+        self._about = shell.fragment("about-engine", first.about)
         self._task = gr.HTML(
-            order_form.first_task(capabilities).value,
+            first.task.value,
             html_template="${choices}",
-            choices=order_form.task_choices(capabilities),
+            choices=first.tasks,
             js_on_load=_TASK_JS,
             apply_default_css=False,
             elem_id="task",
         )
-        self._fields = field_form.fields_form(visible=order_form.engine_for(Task.FIELDS, capabilities) is not None)
-        self._language = gr.Textbox(
+        self._mode = gr.Dropdown(
+            first.modes,
+            value=first.mode,
+            label="Read as",
+            visible=bool(first.modes),
+            allow_custom_value=True,
+            elem_id="mode",
+        )
+        self._language = gr.Dropdown(
+            first.targets,
+            value=first.target,
             label="Translate into",
-            placeholder="English",
-            visible=order_form.engine_for(Task.TRANSLATE, capabilities) is not None,
+            visible=bool(first.targets),
+            allow_custom_value=True,
             elem_id="language",
         )
+        self._fields = field_form.fields_form(visible=order_form.engine_for(Task.FIELDS, capabilities) is not None)
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
-        shell.fragment("cost")  # what the run will cost and what is left of the quota, once there are quotas
+        self._fresh = gr.Checkbox(label="Read identical pages again, and charge them", elem_id="read-again")
+        self._cost = shell.fragment("cost")
+        self._price = gr.Button("Count the pages", elem_classes="not-shown", elem_id="price-files")
         self._run = gr.Button("Read the files", variant="primary", elem_id="run")
         self._files = gr.File(label="Uploads", file_count="multiple", elem_classes="not-shown")
         self._names = gr.Textbox(elem_classes="not-shown", elem_id="file-names", label="File names")
@@ -125,7 +152,12 @@ class WorkspacePage:
         ]
         started = [self._started, self._notice]
         kept = [self._task, self._fields, self._language]
-        choices = [self._files, self._names, self._task, self._fields, self._language, self._range]
+        choices = [self._files, self._names, self._task, self._fields, self._language, self._range, self._fresh]
+        choices += [self._engine, self._mode]
+        offered = [self._about, self._task, self._mode, self._language]
+        asked = [self._engine, self._task, self._mode, self._language]
+        for choice in (self._engine, self._task):
+            shell.on(choice.change, messages.told(self._offer), inputs=asked, outputs=offered, queue=False)
         refresh = messages.told(self._refresh)
         shell.on(page.load, refresh, outputs=views)
         known = shell.on(page.load, messages.polled(_member_id), outputs=self._member, queue=False)
@@ -136,6 +168,14 @@ class WorkspacePage:
         ):
             attached = shell.on(run.then, None, inputs=self._started, js=file_list.ATTACH_JS)
             shell.on(attached.then, messages.told(self._attach), inputs=self._started, outputs=views)
+        shell.on(
+            self._price.click,
+            self._price_files,
+            inputs=[self._files, self._names, self._task, self._range],
+            outputs=self._cost,
+            js=file_list.PRICE_JS,
+            trigger_mode="always_last",
+        )
         shell.on(self._drop.submit, refresh, outputs=views)
         shell.on(page.load, messages.polled(self._templates), outputs=self._fields)
         shell.on(self._fields.submit, self._act_on_template, outputs=self._fields)
@@ -144,24 +184,30 @@ class WorkspacePage:
         shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
 
     # One parameter for each component of the form: Gradio calls it by position.
-    def _run_files(  # noqa: PLR0917
+    def _run_files(  # noqa: PLR0913, PLR0917
         self,
         paths: list[str] | None,
         names: str,
         task: str,
         fields: str,
-        language: str,
+        language: str | None,
         pages: str,
+        is_fresh: bool,
+        engine: str | None,
+        mode: str | None,
         request: gr.Request,
     ) -> dict[Any, Any]:
         try:
             order = order_form.order(
                 task,
                 fields,
-                language,
+                language or "",
                 page_numbers=page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
+                is_fresh=is_fresh,
                 capabilities=self._jobs.engines.capabilities,
                 find_template=partial(templates.get_template, self._jobs, identity.principal_of(request).tenant_id),
+                engine_name=engine or engine_choice.AUTOMATIC,
+                mode=mode or "",
             )
             uploads = order_form.uploads(paths or [], names)
             job = submission.submit(self._jobs, identity.principal_of(request), uploads, order)
@@ -169,13 +215,44 @@ class WorkspacePage:
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
 
+    def _price_files(self, paths: list[str] | None, names: str, task: str, pages: str, request: gr.Request) -> Markup:
+        """What the chosen files would cost; nothing where there is none."""
+        if not paths:
+            return Markup("")
+        try:
+            chosen = page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages)
+            order = order_form.priced_order(task, chosen, self._jobs.engines.capabilities)
+            uploads = order_form.uploads(paths, names)
+            return price_view.price(price(self._jobs, identity.principal_of(request), uploads, order), chosen)
+        except PortalError as error:
+            return price_view.unpriced(error)
+        except Exception as error:  # noqa: BLE001  messages.inline is the translator
+            return messages.inline(error)
+
+    def _offer(self, engine: str | None, task: str, mode: str | None, language: str | None) -> dict[Any, Any]:
+        now = offer.offer(
+            self._jobs.engines.capabilities,
+            engine or engine_choice.AUTOMATIC,
+            order_form.task_named(task),
+            mode=mode or "",
+            language=language or "",
+        )
+        return {
+            self._about: now.about,
+            self._task: gr.HTML(now.task.value, choices=now.tasks),
+            self._mode: gr.Dropdown(now.modes, value=now.mode, visible=bool(now.modes)),
+            self._language: gr.Dropdown(now.targets, value=now.target, visible=bool(now.targets)),
+        }
+
     def _run_sample(self, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         try:
             sample = samples.named(str(event._data.get("target")))
+            principal = identity.principal_of(request)
+            look_before_drawing(self._jobs, principal.tenant_id)
             with tempfile.TemporaryDirectory(prefix="portal-sample-") as folder:
                 upload = Upload(file_name=sample.file_name, path=Path(folder, sample.file_name))
                 sample.draw(upload.path)
-                job = submission.submit(self._jobs, identity.principal_of(request), [upload], Order(is_sample=True))
+                job = submission.submit(self._jobs, principal, [upload], Order(is_sample=True))
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
@@ -225,22 +302,30 @@ class WorkspacePage:
         return {self._viewer: viewer.standing(job, told=field_review.told(target, problem))}
 
     def _tick(self, shown: str, request: gr.Request) -> dict[Any, Any]:
+        """As `_refresh`, but the pages' rows are read only when one of them has changed since `shown`."""
+        tenant_id, job_id = identity.principal_of(request).tenant_id, identity.asked(request, "job")
+        if shown and job_id:
+            with suppress(NotFound):  # deleted meanwhile, which the refresh says
+                job, mark = queries.job_summary(self._jobs, tenant_id, job_id)
+                if mark == shown and not job.is_final:  # how one ended is told page by page
+                    return self._job_views(job)
         return self._refresh(request, shown)
 
     def _refresh(self, request: gr.Request, shown: str | None = None) -> dict[Any, Any]:
-        """Everything the address asks for; of the pages only what changed since `shown`."""
+        """Everything the address asks for; of a job that is `shown` already only what may change."""
         tenant_id = identity.principal_of(request).tenant_id
         job_id = identity.asked(request, "job")
         if not job_id:
             return self._only_intake("")
         try:
+            _, mark = queries.job_summary(self._jobs, tenant_id, job_id)  # before the pages: it may be too old only
             job = queries.get_job(self._jobs, tenant_id, job_id)
         except NotFound as error:
             return self._only_intake(markup.notice("Job not found", messages.sentence(error)))
         if shown is None:  # opened or acted on by a person; a tick in a background tab looks at nothing
             with suppress(Unavailable):
                 history.look(self._jobs, tenant_id, job)
-        return self._job_views(job) | self._page_views(job, request, shown)
+        return self._job_views(job) | self._page_views(job, request, shown) | {self._shown: mark}
 
     def _only_intake(self, notice: str) -> dict[Any, Any]:
         return {
@@ -259,18 +344,14 @@ class WorkspacePage:
             self._job: gr.Column(visible=True),
             self._notice: "",
             self._bar: job_view.bar(job),
-            self._progress: job_view.progress(job),
+            self._progress: job_view.progress(job) + job_view.receipt(job),
             self._timer: gr.Timer(value=seconds, active=not job.is_final),
         }
 
     def _page_views(self, job: JobView, request: gr.Request, shown: str | None) -> dict[Any, Any]:
-        standing = viewer.standing(job)
-        if standing == shown:
-            return {}
         if shown:
-            return {self._viewer: standing, self._shown: standing}
-        base_url = identity.base_url_of(request, self._services.settings)
-        return {self._viewer: viewer.shown(job, base_url), self._shown: standing}
+            return {self._viewer: viewer.standing(job)}
+        return {self._viewer: viewer.shown(job, identity.base_url_of(request, self._services.settings))}
 
 
 def _member_id(request: gr.Request) -> str:

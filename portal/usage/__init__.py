@@ -1,1 +1,1 @@
-"""HOW MUCH: what each tenant used. Later floors of it (plans, quotas, ledger) build on these entries."""
+"""HOW MUCH: plans and limits, admission with reservations, the ledger, receipts and reports."""

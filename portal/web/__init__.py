@@ -6,14 +6,14 @@ from fastapi import APIRouter
 
 from portal.http.given import giving
 from portal.services import Services
-from portal.web import account, sign_in, sign_up
+from portal.web import account, invite, members, sign_in, sign_up
 
 __all__ = ["router"]
 
 
 def router(services: Services) -> APIRouter:
-    """The routes of /login, /logout, /signup and /account; `pages.install` translates what they raise."""
+    """The routes of sign-in, sign-up, invites, account and members; `pages.install` translates what they raise."""
     routes = APIRouter(dependencies=[giving(services)], include_in_schema=False)
-    for part in (sign_in, sign_up, account):
+    for part in (sign_in, sign_up, invite, account, members):
         routes.include_router(part.routes)
     return routes

@@ -72,6 +72,7 @@ def _page(services: Services, browser: SignedInBrowser, form: FormState, *, succ
         "account.html",
         form,
         member=principal,
+        here="account",
         csrf_token=browser.signed_in.csrf_token,
         other_browsers=sessions.count_others(services.database, principal, browser.token),
         success=success,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
-from portal.accounts import sessions
+from portal.accounts import known_browsers, sessions
 from portal.accounts.sessions import SignedIn
 from portal.errors import Unauthenticated
 from portal.http.given import PortalServices
@@ -65,6 +65,17 @@ def keep_session(response: Response, request: Request, services: Services, token
 def forget_session(response: Response, request: Request, services: Services) -> None:
     """Takes the session's cookie away."""
     _set_cookie(response, request, services, (sessions.COOKIE_NAME, ""), seconds=0)
+
+
+def known_as(request: Request, services: Services, email: str) -> str | None:
+    """The id under which the account of that e-mail knows this browser, None where it does not."""
+    return known_browsers.browser_id(services.peppers, request.cookies.get(known_browsers.COOKIE_NAME), email)
+
+
+def keep_known(response: Response, request: Request, services: Services, email: str) -> None:
+    """Marks the browser as one that has signed in to the account. Signing out leaves the mark."""
+    value = known_browsers.remembered(services.peppers, request.cookies.get(known_browsers.COOKIE_NAME), email)
+    _set_cookie(response, request, services, (known_browsers.COOKIE_NAME, value), seconds=_COOKIE_SECONDS)
 
 
 def keep_form_cookie(response: Response, request: Request, services: Services, value: str) -> None:

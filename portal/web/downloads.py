@@ -6,10 +6,10 @@ Programs have the same under /v1 with their key.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -21,16 +21,20 @@ from pydantic import AfterValidator
 from models.base import now
 from portal.documents.storage import storage_errors
 from portal.documents.thumbnails import thumbnail
-from portal.errors import NotFound, PortalError
+from portal.errors import NotFound, PortalError, Unavailable
+from portal.http.audit_csv import audit_csv, filters_of
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
 from portal.http.given import PortalServices, giving
 from portal.http.ids import JobId, possible_id
 from portal.http.problems import log_refusal, problem
+from portal.http.usage_csv import usage_csv
 from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
 from portal.jobs.fields import document_fields
 from portal.results.export import ExportFormat
 from portal.services import Services
+from portal.usage.reports import MAX_DAYS, last_days
+from portal.usage.standing import standing_of
 from portal.web.browsers import MemberBrowser, SignedInBrowser
 from portal.web.field_reading import fields_json
 from portal.web.page_reading import page_reading_json
@@ -69,6 +73,8 @@ def router(services: Services) -> APIRouter:
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/fields.json", _fields, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
+    routes.add_api_route("/usage.csv", _usage, methods=["GET"])
+    routes.add_api_route("/admin/audit.csv", _audit_csv, methods=["GET"])
     # Before the plain .jpg, whose position would take "1.small" for a number.
     routes.add_api_route("/jobs/{job_id}/pages/{position}.small.jpg", _page_thumbnail, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/pages/{position}.jpg", _page_image, methods=["GET", "HEAD"])
@@ -91,24 +97,46 @@ def _export(
     format: ExportFormat = ExportFormat.TXT,
 ) -> Response:
     """Several jobs as one zip, written to a file without a name, so that nothing is left of it however this ends."""
-    with storage_errors():
-        zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  the answer closes it
-        try:
-            write_bundle(services.jobs, browser.signed_in.principal.tenant_id, job, format, zipped)
-            length = zipped.tell()
-            zipped.seek(0)
-        except BaseException:
-            zipped.close()
-            raise
-    own = {"Content-Length": str(length), "Cache-Control": "no-store"}
+    tenant_id = browser.signed_in.principal.tenant_id
+    chunks = _zipped(services, tenant_id, partial(write_bundle, services.jobs, tenant_id, job, format))
+    length = next(chunks)  # the zip is complete; from here on the generator holds it, and ends with the answer
+    own = {"Content-Length": length.decode(), "Cache-Control": "no-store"}
     headers = download_headers(f"jobs-{now():%Y-%m-%d}-{format}.zip") | own
-    return StreamingResponse(_chunks(zipped), media_type="application/zip", headers=headers)
+    return StreamingResponse(chunks, media_type="application/zip", headers=headers)
 
 
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
+def _zipped(services: Services, tenant_id: str, write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
+    """First the zip's length as digits, then the zip; one of the tenant's turns is taken until it is all read."""
+    with services.jobs.heavy_reads.exports.one(tenant_id):
+        with storage_errors():
+            zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  closed below
+        with zipped:
+            with storage_errors():
+                write(zipped)
+                length = zipped.tell()
+                zipped.seek(0)
+            yield str(length).encode()
+            while chunk := zipped.read(_CHUNK_BYTES):
+                yield chunk
+
+
+def _usage(
+    browser: MemberBrowser, services: PortalServices, days: Annotated[int, Query(ge=1, le=MAX_DAYS)]
+) -> Response:
+    """The receipts of the last `days` days as CSV: what the Usage page shows."""
+    tenant_id = browser.signed_in.principal.tenant_id
+    with services.database.reading() as session:
+        today = standing_of(session, tenant_id).period.day
+    first, last = last_days(today, days)
+    return usage_csv(services.database, tenant_id, first_day=first, last_day=last)
+
+
+def _audit_csv(browser: MemberBrowser, services: PortalServices, request: Request) -> Response:
+    """The audit log for an admin's browser; the filters are those of the Admin page."""
+    principal = browser.signed_in.principal
+    if not principal.is_admin:
+        raise NotFound("There is no such file.")
+    return audit_csv(services.database, principal, filters_of(request.query_params))
 
 
 def _page_image(
@@ -136,28 +164,26 @@ def _page_thumbnail(
     headers = _kept(f"{_status(path).st_mtime_ns:x}-small")
     if _has(request, headers):
         return Response(status_code=304, headers=headers)
-    return Response(thumbnail(path), media_type="image/jpeg", headers=headers)
+    try:
+        small = thumbnail(path)
+    except Unavailable:
+        _status(path)  # its job may have been deleted meanwhile, which is no fault of the storage
+        raise
+    return Response(small, media_type="image/jpeg", headers=headers)
 
 
-def _page_reading(
-    job_id: JobId, position: int, request: Request, browser: MemberBrowser, services: PortalServices
-) -> Response:
+def _page_reading(job_id: JobId, position: int, browser: MemberBrowser, services: PortalServices) -> Response:
     tenant_id = browser.signed_in.principal.tenant_id
     reading = queries.page_reading(services.jobs, tenant_id, job_id, _checked(position))
-    content = page_reading_json(reading)
-    headers = _kept(hashlib.sha256(content).hexdigest()[:32])
-    if _has(request, headers):
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type="application/json", headers=headers)
+    # Texts are never kept by the browser: they would outlive the sign-out in its cache.
+    headers = _safe() | {"Cache-Control": "no-store"}
+    return Response(page_reading_json(reading), media_type="application/json", headers=headers)
 
 
-def _fields(job_id: JobId, request: Request, browser: MemberBrowser, services: PortalServices) -> Response:
+def _fields(job_id: JobId, browser: MemberBrowser, services: PortalServices) -> Response:
     specs, documents = document_fields(services.jobs, browser.signed_in.principal.tenant_id, job_id)
-    content = fields_json(specs, documents)
-    headers = _kept(hashlib.sha256(content).hexdigest()[:32])
-    if _has(request, headers):
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type="application/json", headers=headers)
+    headers = _safe() | {"Cache-Control": "no-store"}
+    return Response(fields_json(specs, documents), media_type="application/json", headers=headers)
 
 
 def _view_path(job_id: str, position: int, browser: SignedInBrowser, services: Services) -> Path:
@@ -172,10 +198,15 @@ def _checked(position: int) -> int:
 
 
 def _kept(mark: str) -> dict[str, str]:
-    """Headers of what the browser keeps but asks for each time, so that signing out ends the sight of it."""
+    """Headers of what the browser keeps but asks for each time, so that signing out ends the sight of it.
+
+    Page images: large, and looked at again and again. Signing out clears them (portal/web/sign_in.py).
+    """
+    return _safe() | {"ETag": f'"{mark}"', "Cache-Control": "private, no-cache"}
+
+
+def _safe() -> dict[str, str]:
     return {
-        "ETag": f'"{mark}"',
-        "Cache-Control": "private, no-cache",
         "Content-Disposition": "inline",
         "Content-Security-Policy": NOTHING_RUNS,
         "X-Content-Type-Options": "nosniff",

@@ -24,7 +24,7 @@ WHOLE_FORM = "form"
 _MAX_FORM_BYTES = 16 * 1024
 _MAX_FIELDS = 20
 _MAX_NEXT_LENGTH = 2000
-_OWN_PAGES = ("/login", "/logout", "/signup")
+_OWN_PAGES = ("/login", "/logout", "/signup", "/invite")
 
 
 class FormExpired(Forbidden):

@@ -7,6 +7,7 @@ import re
 import secrets
 from typing import Any
 
+from markupsafe import Markup
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Send
 
@@ -16,6 +17,8 @@ _YEAR = "public, max-age=31536000, immutable"
 _HOUR = "public, max-age=3600"
 # What Gradio writes for other sites' previews: its own name and pictures at its own address.
 _FOREIGN = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^<>]*>\s*')
+
+_CONFIGURED_TITLE = re.compile(rb'"title":"[^"\\]*"')
 
 
 class HeldAnswer:
@@ -50,8 +53,10 @@ class HeldAnswer:
         await send(self.start)
         await send({"type": "http.response.body", "body": self.body})
 
-    def dress(self, head: str = "") -> None:
+    def dress(self, head: str = "", *, title: str | None = None) -> None:
         """Makes an HTML page ours: `head` first, Gradio's cards for other sites out, a nonce on each script.
+
+        `title` is the page's own: as such, and in the configuration, from which Gradio's script sets it anew.
 
         The policy admits only those scripts. Gradio's template escapes '<' in all values it writes into the page, so
         each '<script' is the template's own, or of `head`.
@@ -59,6 +64,10 @@ class HeldAnswer:
         headers = MutableHeaders(raw=self.start["headers"])
         if not headers.get("content-type", "").startswith("text/html"):
             return
+        if title is not None:
+            head = str(Markup("<title>{}</title>").format(title)) + head
+            named = b'"title":' + json.dumps(title).encode()
+            self.body = _CONFIGURED_TITLE.sub(lambda _: named, self.body, count=1)
         self.body = _FOREIGN.sub(b"", self.body).replace(b"<head>", b"<head>" + head.encode(), 1)
         nonce = secrets.token_urlsafe(16)
         self.body = self.body.replace(b"<script", f'<script nonce="{nonce}"'.encode())

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,16 +61,21 @@ class Resolve(Protocol):
 class GuardRules:
     """What the guard holds one Gradio app to.
 
-    `pages` are the names of its pages ('history'), `upload_dir` Gradio's upload folder, `public_origin` the
-    'https://host' that people see, None to take each request's own; `page_head` is HTML for the head of each page.
-    Bindings end after `idle_seconds` without use; a stream asks every `recheck_seconds` whether its member is still
-    signed in.
+    `pages` are the names of its pages ('history'), `admin_pages` those of them that are served to the portal's admins
+    alone and are unknown to others, `upload_dir` Gradio's upload folder, `public_origin` the 'https://host' that people
+    see, None to take each request's own; `page_head` is HTML for the head of each page, `functions` the indices of its
+    events (None: any), for Gradio answers an unknown one with a fault; `titles` a title for each path that has one of
+    its own, for Gradio gives all pages one, and by a script. Bindings end after `idle_seconds` without use; a stream
+    asks every `recheck_seconds` whether its member is still signed in.
     """
 
     pages: tuple[str, ...]
     upload_dir: Path
+    admin_pages: tuple[str, ...] = ()
     public_origin: str | None = None
     page_head: str = ""
+    functions: frozenset[int] | None = None
+    titles: Mapping[str, str] = field(default_factory=dict)
     upload_bytes_per_member: int = 2 * 2**30
     upload_window_seconds: int = 3600
     max_upload_files: int = 100
@@ -192,9 +197,11 @@ class GradioGuard:
         # Gradio would take either from a stranger's address: another's saved page, or a page by name (a KeyError).
         if visit.query("deep_link") is not None or visit.query("page") is not None:
             raise NotFound("There is no such page.", remedy="Go to the start page.")
+        if visit.is_page_of(self._rules.admin_pages) and not visit.principal.is_admin:
+            raise NotFound("There is no such page.", remedy="Go to the start page.")
         held = HeldAnswer()
         await self._app(visit.scope, visit.receive, held.send)
-        held.dress(self._rules.page_head)
+        held.dress(self._rules.page_head, title=self._rules.titles.get(route_path(visit.scope)))
         await held.release(visit.send)
 
     async def _session_in_path(self, visit: Visit) -> None:
@@ -229,6 +236,9 @@ class GradioGuard:
             is_mine=lambda path: self._paths.owns(path, visit.owner),
             is_own_url=lambda url: is_own_url(url, visit.scope, self._rules.public_origin),
         ).check(body)
+        functions = self._rules.functions
+        if functions is not None and "fn_index" in body and body["fn_index"] not in functions:
+            raise NotFound("There is no such event.", remedy="The portal was updated perhaps: reload the page.")
         event_id = body.get("event_id")
         if event_id is not None and not self._events.owns(event_id, visit.owner):
             raise NotFound("This event is not yours, or it has ended.")

@@ -2,7 +2,7 @@
 
 Keys: position, number, file_name, state, is_blank, error {message, remedy} or null, has_image, lines_to_check (null
 where there is no score), page_text (results.serial) or null, language (of its text, null where that is not clear),
-block_markdown (one for each block of page_text).
+block_markdown (one for each block of page_text), translation {language, name, lines (texts), blocks} or null.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import json
 from typing import Any
 
 from portal.domain import PageText
+from portal.engine.answers.markdown_pages import written_page
+from portal.engine.answers.raw_lines import raw_lines
 from portal.engine.markdown import to_markdown
 from portal.jobs.queries import PageError, PageReading
+from portal.languages import language_name
 from portal.results.language import language_of
 from portal.results.serial import page_text_to_json
 
@@ -32,12 +35,26 @@ def page_reading_json(reading: PageReading) -> bytes:
         "page_text": None if reading.text is None else page_text_to_json(reading.text),
         "language": None if reading.text is None else language_of(reading.text.text),
         "block_markdown": [] if reading.text is None else _block_markdown(reading.text),
+        "translation": None if reading.text is None else _translation(reading.text),
     }
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
 
 
 def _error(error: PageError | None) -> dict[str, Any] | None:
     return None if error is None else {"message": error.message, "remedy": error.remedy}
+
+
+def _translation(text: PageText) -> dict[str, Any] | None:
+    """The translation in lines and blocks, so that it is drawn as the page's own text is."""
+    if text.translation is None:
+        return None
+    page = written_page(raw_lines(text.translation.markdown))
+    return {
+        "language": text.translation.language,
+        "name": language_name(text.translation.language),
+        "lines": [line.text for line in page.lines],
+        "blocks": [{"kind": block.kind, "rows": block.rows} for block in page.blocks],
+    }
 
 
 def _block_markdown(text: PageText) -> list[str]:

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from portal.accounts import sessions
+from portal.accounts.suspension import TenantSuspended
 from portal.errors import PortalError, TooManyAttempts, Unauthenticated
 from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import CurrentBrowser, forget_session, keep_session
+from portal.web.browsers import CurrentBrowser, forget_session, keep_known, keep_session, known_as
 from portal.web.forms import (
     WHOLE_FORM,
     FormExpired,
@@ -23,6 +24,7 @@ from portal.web.forms import (
     local_path,
     typed,
 )
+from portal.web.sign_up import sign_up_mode
 
 routes = APIRouter()
 
@@ -55,12 +57,14 @@ def sign_in(request: Request, services: PortalServices, browser: CurrentBrowser,
             address=browser.address,
             user_agent=browser.user_agent,
             days=services.settings.accounts.session_days,
+            known_as=known_as(request, services, fields.get("email", "")),
         )
-    except (Unauthenticated, TooManyAttempts, FormExpired) as error:
+    except (Unauthenticated, TooManyAttempts, FormExpired, TenantSuspended) as error:
         values = typed(fields, ["email"]) | {"next": target}
         return _page(request, services, FormState(values, _on_form(error)))
     response = RedirectResponse(target, status_code=303)
     keep_session(response, request, services, token)
+    keep_known(response, request, services, fields.get("email", ""))
     return response
 
 
@@ -72,13 +76,14 @@ def sign_out(request: Request, services: PortalServices, browser: CurrentBrowser
         sessions.sign_out(services.database, browser.token)
     response = RedirectResponse("/login?signed_out=1", status_code=303)
     forget_session(response, request, services)
+    # Page images, and pages that the Back button would show: https and localhost only, which is where browsers obey.
+    response.headers["Clear-Site-Data"] = '"cache"'
     return response
 
 
 def _page(request: Request, services: Services, form: FormState, *, is_signed_out: bool = False) -> Response:
-    is_open = services.settings.accounts.registration == "open"
     return anonymous_page(
-        request, services, "login.html", form, is_registration_open=is_open, is_signed_out=is_signed_out
+        request, services, "login.html", form, registration=sign_up_mode(services), is_signed_out=is_signed_out
     )
 
 

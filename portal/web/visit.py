@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.types import Message, Receive, Scope, Send
 
 from portal.accounts.sessions import COOKIE_NAME, SignedIn
+from portal.domain import Principal
 from portal.errors import InvalidRequest
 from portal.web.bindings import Owner
 from portal.web.gradio_routes import Call, Match
@@ -30,6 +31,17 @@ class Visit:
         """The shape of the body that a CALL route takes."""
         assert self.match.route.call is not None  # noqa: S101  # the table gives one to each CALL route
         return self.match.route.call
+
+    @property
+    def principal(self) -> Principal:
+        """The proven member."""
+        principal = self.scope["state"]["principal"]
+        assert isinstance(principal, Principal)  # noqa: S101  the guard put it there
+        return principal
+
+    def is_page_of(self, names: tuple[str, ...]) -> bool:
+        """True when the path is one of these pages, or below one."""
+        return route_path(self.scope).strip("/").partition("/")[0] in names
 
     def query(self, name: str) -> str | None:
         """The value of a query parameter that may be given once. Raises InvalidRequest when it is repeated."""

@@ -34,12 +34,13 @@ export const copied = async (what, { reading, block, job }) => {
   const [scope, form] = what.split(' ');
   const text = await wanted(scope, form, { reading, block, job });
   await window.portal.copyText(text);
-  const names = { block: 'Block', page: 'Page', document: 'Whole job' };
+  const names = { block: 'Block', page: 'Page', document: 'Whole job', translation: 'Translation' };
   return scope === 'source' ? 'Copied.' : `${names[scope]} copied as ${FORMS[form]}.`;
 };
 
 const wanted = async (scope, form, { reading, block, job }) => {
   if (scope === 'block') return blockAs[form](reading, block);
+  if (scope === 'translation') return reading.page_text.translation.markdown;
   if (scope === 'page') return reading.page_text[form];
   if (scope === 'source') return document.getElementById(form).textContent;
   const format = form === 'text' ? 'txt' : form;

@@ -91,7 +91,7 @@ export class Lines {
   goTo(at) {
     if (at === NONE) return;
     this.stand(at);
-    const target = this.isInResult() ? this.shown(at) : this.page.boxes[at];
+    const target = (this.isInResult() ? null : this.page.boxes[at]) ?? this.shown(at);
     target?.focus({ preventScroll: true });
     this.seeText(at);
     this.page.reveal(at);

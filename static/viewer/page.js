@@ -102,6 +102,8 @@ export class PageView {
     const shapes = document.createDocumentFragment();
     const flags = document.createDocumentFragment();
     (text?.lines ?? []).forEach((line, at) => {
+      // An engine that gives no places leaves the page as it is.
+      if (!line.box) return this.boxes.push(null);
       const isToCheck = isDoubtful(line, text.check_below);
       const points = text.skew_degrees && line.quad ? line.quad : corners(line.box);
       const shape = svg('polygon', { points: points.join(' '), 'data-line': at, tabindex: '-1' });
@@ -109,9 +111,10 @@ export class PageView {
         shape.setAttribute('class', 'check');
         flags.append(flag(line.box));
       }
-      this.boxes.push(shape);
       shapes.append(shape);
+      return this.boxes.push(shape);
     });
+    for (const box of text?.figures ?? []) flags.append(svg('polygon', { class: 'figure', points: corners(box).join(' ') }));
     this.shapes.replaceChildren(shapes);
     this.flags.replaceChildren(flags);
   }

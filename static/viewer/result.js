@@ -1,9 +1,12 @@
-// What was read: tabs Text · Table · JSON · Code. Lines are spans that carry their number; all text is text nodes.
+// What was read: tabs Text · Translation · Table · JSON · Code. Lines are spans that carry their number; all text is text nodes.
 import { FORMS } from './copying.js';
 import { h, icon } from './dom.js';
 import { isDoubtful } from './page.js';
+import { translationOf } from './translation.js';
 
-const TABS = { fields: 'Fields', text: 'Text', table: 'Table', json: 'JSON', code: 'Code' };
+const TABS = {
+  fields: 'Fields', text: 'Text', translation: 'Translation', table: 'Table', json: 'JSON', code: 'Code',
+};
 const SNIPPETS = { curl: 'curl', python: 'Python', javascript: 'JavaScript' };
 const COPIES = {
   'page text': 'This page as text',
@@ -24,6 +27,7 @@ export class Result {
     this.panels = {
       ...(fields ? { fields: this.panel('fields', fields.element) } : {}),
       text: this.panel('text'),
+      translation: this.panel('translation'),
       table: this.panel('table'),
       json: this.panel('json'),
       code: this.panel('code', this.code()),
@@ -33,6 +37,7 @@ export class Result {
     const list = h('div', { role: 'tablist', class: 'result-tabs', 'aria-label': 'Result' }, ...this.tabs);
     list.addEventListener('keydown', (event) => this.steered(event));
     this.element = h('section', { class: 'result', 'aria-label': 'Result' }, list, ...Object.values(this.panels));
+    this.offerTranslation(false);
     this.select(fields ? 'fields' : 'text');
   }
 
@@ -48,8 +53,9 @@ export class Result {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const at = this.tabs.indexOf(event.target.closest('[role=tab]'));
-    const next = this.tabs[(at + step + this.tabs.length) % this.tabs.length];
+    const tabs = this.tabs.filter((tab) => !tab.hidden);
+    const at = tabs.indexOf(event.target.closest('[role=tab]'));
+    const next = tabs[(at + step + tabs.length) % tabs.length];
     next.click();
     next.focus();
   }
@@ -70,11 +76,21 @@ export class Result {
     this.reading = reading;
     this.lines = (reading.page_text?.lines ?? []).map(() => []);
     this.tools.remove();
-    this.stale = new Set(['fields', 'text', 'table', 'json']);
+    this.stale = new Set(['fields', 'text', 'translation', 'table', 'json']);
     const hasText = reading.page_text && !reading.is_blank;
     this.outcome = hasText ? null : this.withoutText(reading.state, outcome);
     this.isOnlyChecks = isOnlyChecks;
+    this.offerTranslation(Boolean(reading.translation));
     this.fill(this.selected);
+  }
+
+  // A job that was not a translation has no tab for one; one that was opens with it.
+  offerTranslation(isThere) {
+    const tab = this.tabs.find((each) => each.dataset.tab === 'translation');
+    const isNew = isThere && tab.hidden;
+    tab.hidden = !isThere;
+    if (isNew && this.selected === 'text') this.select('translation');
+    else if (!isThere && this.selected === 'translation') this.select('text');
   }
 
   withoutText(state, outcome) {
@@ -119,7 +135,8 @@ export class Result {
 
   textTools() {
     const { page_text: text, lines_to_check: count } = this.reading;
-    const label = count === null ? 'No score from this engine' : `Only lines to check (${count})`;
+    const unmarked = text.lines.some((line) => line.score !== null) ? 'No lines are marked for this engine' : 'No score from this engine';
+    const label = count === null ? unmarked : `Only lines to check (${count})`;
     this.filterButton = h(
       'button',
       { type: 'button', class: 'quiet filter', 'data-act': 'filter', 'aria-pressed': 'false', disabled: !count && !this.isOnlyChecks },
@@ -197,6 +214,11 @@ export class Result {
   copyButton(block, form) {
     const label = `Copy this block as ${FORMS[form]}`;
     return h('button', { type: 'button', 'data-copies': `block ${form}`, 'data-block': block, 'aria-label': label, title: label }, BUTTONS[form]);
+  }
+
+  // Translation
+  translationContent() {
+    return this.reading.translation ? translationOf(this.reading) : [];
   }
 
   // Table

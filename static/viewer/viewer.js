@@ -50,6 +50,14 @@ class Viewer {
     };
     this.onKey = (event) => this.keyed(event);
     document.addEventListener('keydown', this.onKey);
+    // What failed to load while the portal was away is fetched as soon as it is back.
+    this.onBack = () => (this.host.isConnected ? this.job && this.load() : this.leave());
+    window.addEventListener('portal:back', this.onBack);
+  }
+
+  leave() {
+    document.removeEventListener('keydown', this.onKey);
+    window.removeEventListener('portal:back', this.onBack);
   }
 
   // News from Gradio. Both parts come together or the second alone; one that fits no job yet waits.
@@ -283,7 +291,7 @@ class Viewer {
   }
 
   keyed(event) {
-    if (!this.host.isConnected) document.removeEventListener('keydown', this.onKey);
+    if (!this.host.isConnected) this.leave();
     const isElsewhere = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS);
     if (isElsewhere || !this.root?.getClientRects().length || document.querySelector('dialog[open]')) return;
     const act = this.keys[event.key.toLowerCase()];

@@ -244,6 +244,16 @@ def test_member_can_change_the_password_when_others_failed_from_the_same_address
     _sign_in(database, password=NEW_PASSWORD, address="198.51.100.1")
 
 
+def test_member_can_change_the_password_while_strangers_lock_the_account(database: Database, alice: Principal) -> None:
+    here = _sign_in(database)
+    for number in range(6):
+        with pytest.raises((Unauthenticated, TooManyAttempts)):
+            _sign_in(database, password="wrong password", address=f"198.51.100.{number}")
+    signed_in = sessions.resolve(database, here, address=ADDRESS)
+    assert signed_in is not None
+    sessions.change_password(database, signed_in.principal, here, current_password=PASSWORD, new_password=NEW_PASSWORD)
+
+
 def test_one_change_wins_when_two_come_at_once(database: Database, alice: Principal) -> None:
     here = _sign_in(database)
 

@@ -7,6 +7,7 @@ from sqlalchemy import func, select
 
 from models import Member, Tenant
 from portal.accounts import sessions, tenants, throttle
+from portal.accounts.registration import RegistrationMode
 from portal.db import Database
 from portal.domain import Principal, Role, Scope
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound, PortalError, SettingsError, TooManyAttempts
@@ -106,6 +107,16 @@ def test_email_is_taken_when_its_shape_is_plausible(database: Database, email: s
     assert _register(database, email=email).email == email
 
 
+@pytest.mark.parametrize("name", ["ACME  GMBH", "acme gmbh", "Ａcme ＧmbH"])
+def test_name_is_refused_when_it_differs_by_case_only(database: Database, name: str) -> None:
+    _register(database, "Acme GmbH")
+    with pytest.raises(Conflict) as refusal:
+        _register(database, name, "other@acme.example")
+    assert refusal.value.code == "tenant_name_taken"
+    with database.reading() as session:
+        assert session.scalars(select(Tenant.name)).all() == ["Acme GmbH"]
+
+
 def test_name_or_email_is_refused_when_taken(database: Database) -> None:
     _register(database)
     with pytest.raises(Conflict) as refusal:
@@ -117,12 +128,18 @@ def test_name_or_email_is_refused_when_taken(database: Database) -> None:
     assert _counts(database) == (1, 1)
 
 
-def test_sign_up_is_refused_when_registration_is_closed(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [(RegistrationMode.CLOSED, "registration_closed"), (RegistrationMode.INVITE, "invite_needed")],
+)
+def test_sign_up_is_refused_when_registration_is_not_open(
+    database: Database, mode: RegistrationMode, code: str
+) -> None:
     with pytest.raises(Forbidden) as refusal:
         tenants.register(
-            database, "closed", tenant_name="Alpha", email="alice@example.org", password=PASSWORD, address=None
+            database, mode, tenant_name="Alpha", email="alice@example.org", password=PASSWORD, address=None
         )
-    assert refusal.value.code == "registration_closed"
+    assert refusal.value.code == code
     assert _counts(database) == (0, 0)
 
 

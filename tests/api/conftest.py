@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 import portal.api
-from models import Base, Job, Member, Page, Tenant, UsageEntry
+from models import Base, Job, Member, Page, Tenant
 from portal.accounts import api_keys
 from portal.accounts.members import member_principal
 from portal.accounts.peppers import Peppers
@@ -37,7 +37,9 @@ from portal.db import Database
 from portal.documents.sandbox import Sandbox
 from portal.documents.storage import Storage
 from portal.domain import Principal, Role, Scope
+from portal.engine.base import Engine
 from portal.engine.fakes import FakeEngine, answers
+from portal.http.connections import BoundedHttpProtocol
 from portal.jobs.context import Engines, JobContext
 from portal.jobs.dispatch import Dispatcher
 from portal.jobs.notices import Notices
@@ -50,6 +52,8 @@ from portal.settings import (
     Settings,
     StoreSettings,
 )
+from portal.web.headers import SecurityHeaders
+from tests.ledger import page_ends
 
 READ_AND_WRITE = (Scope.OCR, Scope.READ)
 
@@ -74,15 +78,25 @@ class Persona:
 
 @pytest.fixture(scope="session")
 def _live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    engine = FakeEngine()
+    with serving(tmp_path_factory.mktemp("portal"), [engine]) as (url, services):
+        yield Portal(url, services, engine)
+
+
+@contextlib.contextmanager
+def serving(data_dir: Path, engines: Sequence[Engine]) -> Iterator[tuple[str, Services]]:
+    """A portal with these engines in a thread of this process; its address and its parts."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        engine = FakeEngine()
-        services = _services(tmp_path_factory.mktemp("portal"), port, engine)
-        server = uvicorn.Server(uvicorn.Config(_app(services), log_config=None, access_log=False, lifespan="on"))
+        services = _services(data_dir, port, engines)
+        config = uvicorn.Config(
+            _app(services), http=BoundedHttpProtocol, log_config=None, access_log=False, lifespan="on"
+        )
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield Portal(f"http://127.0.0.1:{port}", services, engine)
+            yield f"http://127.0.0.1:{port}", services
         finally:
             server.should_exit = True
             thread.join(timeout=20)
@@ -90,7 +104,7 @@ def _live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
             services.database.dispose()
 
 
-def _services(data_dir: Path, port: int, engine: FakeEngine) -> Services:
+def _services(data_dir: Path, port: int, engines: Sequence[Engine]) -> Services:
     settings = Settings(
         ServerSettings(port=port),
         StoreSettings(data_dir=data_dir),
@@ -101,11 +115,11 @@ def _services(data_dir: Path, port: int, engine: FakeEngine) -> Services:
     database = Database(settings.database_url)
     Base.metadata.create_all(database.engine)
     sandbox = Sandbox(settings.intake)
-    jobs = JobContext(settings, database, Storage(data_dir), sandbox, Engines([engine]), Notices())
+    jobs = JobContext(settings, database, Storage(data_dir), sandbox, Engines(engines), Notices())
     return Services(settings, database, Peppers.from_secrets(["s" * 40]), jobs)
 
 
-def _app(services: Services) -> FastAPI:
+def _app(services: Services) -> SecurityHeaders:
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         dispatching = asyncio.create_task(Dispatcher(services.jobs).run())
@@ -113,12 +127,15 @@ def _app(services: Services) -> FastAPI:
         dispatching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await dispatching
+        await asyncio.to_thread(services.door.close)
+        for engine in services.jobs.engines.all:
+            await engine.close()
 
     app = FastAPI(openapi_url=None, lifespan=lifespan)
     app.include_router(portal.api.router(services))
     portal.api.install(app)
     app.mount("/", Starlette(routes=[Route("/{rest:path}", _page)]))
-    return app
+    return SecurityHeaders(app)
 
 
 async def _page(request: Request) -> HTMLResponse:
@@ -205,6 +222,16 @@ def member_of(live: Portal, owner: Persona) -> Principal:
         return member_principal(member, tenant)
 
 
+def admin_of(live: Portal) -> Principal:
+    """A new admin of the portal, in a tenant of its own."""
+    owner = _owner(live)
+    with live.services.database.transaction() as session:
+        member = session.get_one(Member, owner.member_id)
+        member.is_admin = True
+        session.flush()
+        return member_principal(member, session.get_one(Tenant, owner.tenant_id))
+
+
 def _owner(live: Portal) -> Principal:
     name = uuid.uuid4().hex
     with live.services.database.transaction() as session:
@@ -231,10 +258,10 @@ def stored_pages(live: Portal, job_id: str) -> list[Page]:
         return list(session.scalars(select(Page).where(Page.job_id == job_id).order_by(Page.position)))
 
 
-def usage_of(live: Portal, job_id: str) -> list[UsageEntry]:
-    """What was counted for the job."""
+def usage_of(live: Portal, job_id: str) -> list[tuple[str, int]]:
+    """(reason, charged pages) of each page of the job that ended."""
     with live.services.database.reading() as session:
-        return list(session.scalars(select(UsageEntry).where(UsageEntry.job_id == job_id)))
+        return page_ends(session, job_id)
 
 
 def assert_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:

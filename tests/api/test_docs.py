@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ import pytest
 
 from portal.api.contract import REFUSALS
 from portal.api.openapi import base_url
+from portal.domain import Scope
 from portal.settings import ServerSettings
-from tests.api.conftest import Persona, Portal, pdf, png
+from tests.api.conftest import Persona, Portal, admin_of, pdf, png
 
 _CURL = re.compile(r'<article id="([^"]+)">.*?<pre class="curl" tabindex="0"><code>(.*?)</code></pre>', re.DOTALL)
 _ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +65,9 @@ def _run(line: str, folder: Path, **environ: str) -> str:
     return done.stdout
 
 
-def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str, tmp_path: Path) -> None:
+def test_every_example_does_what_it_says(
+    live: Portal, alice: Persona, bob: Persona, people: Callable[..., Persona], page: str, tmp_path: Path
+) -> None:
     (tmp_path / "scan.pdf").write_bytes(pdf(1))
     (tmp_path / "scan.png").write_bytes(png())
     examples = {anchor: html.unescape(line) for anchor, line in _CURL.findall(page)}
@@ -72,8 +76,8 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     def run(name: str, **environ: str) -> Any:
         [anchor] = [anchor for anchor in examples if anchor.startswith(name)]
         ran.add(anchor)
-        printed = _run(examples[anchor], tmp_path, KEY=alice.key, **environ)
-        return printed if name == "fetch_result" else json.loads(printed or "null")
+        printed = _run(examples[anchor], tmp_path, **({"KEY": alice.key} | environ))
+        return printed if name in ("fetch_result", "download_audit") else json.loads(printed or "null")
 
     job = run("create_job")
     assert (job["state"], job["page_count"]) == ("succeeded", 2)
@@ -87,16 +91,56 @@ def test_every_example_does_what_it_says(live: Portal, alice: Persona, page: str
     assert run("retry_job", JOB=job["id"])["code"] == "page_not_failed"
     assert run("delete_job", JOB=job["id"]) is None
     assert alice.client.get(f"/v1/jobs/{job['id']}").status_code == 404
+    assert run("list_deletions")["data"][0]["target"] == job["id"]
     assert run("list_models")["data"][0]["id"] == "fake"
     assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
+    assert run("ask_price")["pages"] == 1
+    chatting = people(alice.principal, scopes=(Scope.CHAT,))
+    assert run("complete_chat", KEY=chatting.key)["code"] == "task_unavailable"
+    assert run("show_usage")["total"]["charged"] == 2, "what read_document sent was read before, so it was free"
+    run("download_usage")
+    assert len((tmp_path / "usage.csv").read_text().splitlines()) == 3
     made = run("create_key")
     assert made["name"] == "nightly import"
-    assert len(run("list_keys")["data"]) == 2
+    assert len(run("list_keys")["data"]) == 4
     assert run("rotate_key", KEY_ID=made["id"])["name"] == "nightly import"
     assert run("revoke_key", KEY_ID=made["id"])["revoked_at"]
+    _run_as_admin(run, live, people)
+    owner = people(alice.principal, scopes=(Scope.READ, Scope.MEMBERS))
+    assert run("list_members")["data"][0]["id"] == alice.principal.member_id
+    other = bob.principal.member_id or ""
+    assert run("change_member", KEY=owner.key, MEMBER_ID=other)["role"] == "owner"
+    assert run("remove_member", KEY=owner.key, MEMBER_ID=other) is None
+    invited = run("create_invite", KEY=owner.key)
+    assert "/invite#" in invited["link"]
+    assert len(run("list_invites", KEY=owner.key)["data"]) == 1
+    assert run("revoke_invite", KEY=owner.key, INVITE_ID=invited["id"])["id"] == invited["id"]
     assert run("livez") == {"status": "ok"}
     assert run("readyz")["status"] == "ready"
     assert ran == set(examples)
+
+
+def _run_as_admin(run: Callable[..., Any], live: Portal, people: Callable[..., Persona]) -> None:
+    key = people(admin_of(live), scopes=tuple(Scope)).key
+    tenant = run("create_tenant", KEY=key)["tenant"]
+    named = {"KEY": key, "TENANT": tenant["id"]}
+    assert tenant["id"] in [row["id"] for row in run("list_tenants", **named)["data"]]
+    assert run("show_tenant", **named)["name"] == "acme"
+    assert run("set_quota", **named)["effects"][0]["new"] == 500
+    assert run("undo_quota", **named, CHANGE="chg_0")["code"] == "change_unknown"
+    assert run("set_state", **named)["state"] == "no_new_jobs"
+    assert run("create_plan", **named)["limits"]["pages_per_day"] == 1000
+    assert run("edit_plan", **named)["limits"]["weight"] == 2
+    assert "team" in [plan["name"] for plan in run("list_plans", **named)["data"]]
+    assert run("choose_registration", **named)["mode"] == "invite"
+    assert run("show_registration", **named) == {"mode": "invite", "is_fixed": False}
+    assert run("list_requests", **named)["object"] == "list"
+    for decision in ("grant", "decline"):
+        assert run(f"{decision}_", **named, REQUEST="ask_0")["code"] == "quota_request_unknown"
+    assert tenant["id"] in [row["tenant_id"] for row in run("dry_run", **named)["data"]]
+    assert run("read_audit", **named)["object"] == "list"
+    assert run("download_audit", **named) == ""
+    assert run("delete_tenant", **named)["gone"]["members"] == 1
 
 
 def test_python_example_reads_a_document(live: Portal, alice: Persona, page: str, tmp_path: Path) -> None:
@@ -114,6 +158,8 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
     operations = _operations(document)
     assert set(operations) == {
         "POST /v1/ocr",
+        "POST /v1/chat/completions",
+        "GET /v1/deletions",
         "POST /v1/jobs",
         "GET /v1/jobs",
         "GET /v1/jobs/{job_id}",
@@ -127,11 +173,38 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "GET /v1/templates/{name}",
         "DELETE /v1/templates/{name}",
         "GET /v1/models",
+        "GET /v1/usage",
+        "GET /v1/usage.csv",
+        "POST /v1/price",
         "GET /v1/me",
         "GET /v1/keys",
+        "GET /v1/members",
+        "PATCH /v1/members/{member_id}",
+        "DELETE /v1/members/{member_id}",
+        "GET /v1/invites",
+        "POST /v1/invites",
+        "DELETE /v1/invites/{invite_id}",
         "POST /v1/keys",
         "POST /v1/keys/{key_id}/rotate",
         "DELETE /v1/keys/{key_id}",
+        "GET /v1/admin/tenants",
+        "POST /v1/admin/tenants",
+        "GET /v1/admin/tenants/{tenant_id}",
+        "PUT /v1/admin/tenants/{tenant_id}/state",
+        "POST /v1/admin/tenants/{tenant_id}/delete",
+        "PUT /v1/admin/tenants/{tenant_id}/quota",
+        "POST /v1/admin/tenants/{tenant_id}/quota/{change_id}/undo",
+        "GET /v1/admin/registration",
+        "PUT /v1/admin/registration",
+        "GET /v1/admin/plans",
+        "POST /v1/admin/plans",
+        "PATCH /v1/admin/plans/{name}",
+        "GET /v1/admin/quota-requests",
+        "POST /v1/admin/quota-requests/{request_id}/grant",
+        "POST /v1/admin/quota-requests/{request_id}/decline",
+        "POST /v1/admin/dry-run",
+        "GET /v1/admin/audit",
+        "GET /v1/admin/audit.csv",
         "GET /livez",
         "GET /readyz",
     }

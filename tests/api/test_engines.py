@@ -16,6 +16,7 @@ def test_models_say_what_they_can_do_and_why_not(alice: Persona) -> None:
     assert (model["id"], model["object"], model["is_default"]) == ("fake", "model", True)
     assert (model["checkpoint"], model["tasks"], model["languages"]) == ("fake-checkpoint", ["extract"], ["en"])
     assert set(model["unavailable"]) == {"fields", "translate"}
+    assert (model["modes"], model["targets"], model["notice"]) == (["document"], [], None)
     assert isinstance(model["created"], int)
     assert model["owned_by"]
 

@@ -16,7 +16,7 @@ from portal.api.json_body import JsonBody
 from portal.errors import DocumentRefused, InvalidRequest
 
 
-def _reader(folder: Path, *, limit_bytes: int = 2**30) -> JsonBody:
+def _reader(folder: Path, *, limit_bytes: int = 2**30) -> JsonBody[IncomingFile]:
     path = folder / "document"
     path.unlink(missing_ok=True)
     return JsonBody(lambda: IncomingFile(path, "The document", limit_bytes))

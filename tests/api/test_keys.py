@@ -30,7 +30,14 @@ def _own_id(who: Persona) -> str:
 def test_key_is_told_who_it_is_and_what_it_may(alice: Persona) -> None:
     body = alice.client.get("/v1/me").json()
     principal = alice.principal
-    assert body["tenant"] == {"id": principal.tenant_id, "name": principal.tenant_name}
+    assert body["tenant"] == {
+        "id": principal.tenant_id,
+        "name": principal.tenant_name,
+        "plan": "standard",
+        "time_zone": "UTC",
+        "state": "active",
+        "state_reason": None,
+    }
     assert body["member"] == {"id": principal.member_id, "email": principal.email, "role": "owner"}
     assert body["scopes"] == ["ocr", "read"]
     assert alice.key.startswith(body["key"]["prefix"])

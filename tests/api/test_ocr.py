@@ -69,7 +69,7 @@ def test_pdf_is_read_by_the_mistral_client(live: Portal, alice: Persona, mistral
     assert (answer.usage_info.pages_processed, answer.usage_info.doc_size_bytes) == (2, len(pdf(2)))
     [job] = alice.client.get("/v1/jobs").json()["data"]
     assert (job["state"], job["via"], job["documents"][0]["file_name"]) == ("succeeded", "key", "bill.pdf")
-    assert [entry.pages for entry in usage_of(live, job["id"])] == [1, 1]
+    assert usage_of(live, job["id"]) == [("read", 1)] * 2
 
 
 @pytest.mark.parametrize("shape", ["text", "object"])
@@ -210,7 +210,7 @@ def test_answer_is_a_refusal_when_every_page_failed(live: Portal, alice: Persona
     job = stored_job(live, body["job_id"])
     assert job is not None
     assert job.state == "failed"
-    assert {entry.pages for entry in usage_of(live, job.id)} == {0}
+    assert {pages for _, pages in usage_of(live, job.id)} == {0}
 
 
 def test_job_goes_on_when_the_wait_elapses(live: Portal, alice: Persona) -> None:
@@ -311,3 +311,32 @@ def test_any_text_is_answered_when_it_is_no_text_at_all(alice: Persona, text: st
     named = {"type": "document_url", "document_url": data_url(pdf(1)), "document_name": text}
     reply = alice.client.post("/v1/ocr", content=json.dumps(_request() | {"document": named}))
     assert reply.status_code in (200, 422), reply.text
+
+
+def test_request_is_refused_at_once_when_its_engine_is_away(live: Portal, alice: Persona) -> None:
+    engines = live.services.jobs.engines
+    engines.mark(live.engine, "it does not answer.")
+    reply = alice.client.post("/v1/ocr", json=_request())
+    engines.mark(live.engine, None)
+    body = assert_problem(reply, 503, "engine_unavailable")
+    assert "job_id" not in body
+    assert 5 <= int(reply.headers["Retry-After"]) <= 15
+    assert alice.client.get("/v1/jobs").json()["data"] == []
+
+
+def test_request_takes_a_place_in_the_waiting_room_while_it_waits(
+    live: Portal, alice: Persona, charlie: Persona, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = live.services.jobs.gates.room
+    monkeypatch.setattr(room, "places", 1)
+    live.engine.is_held = True
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(alice.client.post, "/v1/ocr", json=_request())
+        wait_until(lambda: room.taken == 1)
+        reply = charlie.client.post("/v1/ocr", json=_request())
+        live.engine.is_held = False
+        assert held.result().status_code == 200
+    assert_problem(reply, 503, "backlog_full")
+    assert int(reply.headers["Retry-After"]) >= 1
+    assert charlie.client.get("/v1/jobs").json()["data"] == []
+    assert room.taken == 0

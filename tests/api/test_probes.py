@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import httpx
+import pytest
 
 from portal.api.probes import Readiness
 from portal.db import Database
@@ -48,6 +49,20 @@ def test_storage_is_named_when_it_cannot_be_written(live: Portal, tmp_path: Path
     assert reply.status_code == 503
     assert reply.json()["parts"]["storage"] != "ok"
     assert str(tmp_path) not in reply.text
+
+
+def test_portal_is_ready_and_says_so_when_an_engine_elsewhere_is_away(
+    live: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live.engine, "capability", dataclasses.replace(live.engine.capability, is_remote=True))
+    engines = live.services.jobs.engines
+    engines.mark(live.engine, "The engine fake does not answer.")
+    try:
+        reply = httpx.get(f"{live.url}/readyz")
+    finally:
+        engines.mark(live.engine, None)
+    assert (reply.status_code, reply.json()["status"]) == (200, "ready")
+    assert reply.json()["parts"]["engine fake"] == "The engine fake does not answer."
 
 
 def test_engine_is_named_when_its_probe_was_not_read(live: Portal) -> None:

@@ -35,6 +35,7 @@ from portal.http.problems import STATUS_OF_CODE, problem
 from portal.services import Services
 from tests.api.conftest import Persona, Portal, assert_problem, pdf, png
 from tests.api.test_ocr import data_url
+from tests.ledger import limit_tenant
 
 
 def _submit(who: Persona, content: bytes, name: str = "scan.bin", **form: str) -> httpx.Response:
@@ -111,12 +112,21 @@ def test_whole_portal_is_busy_with_a_time_to_come_back(
     assert_problem(reply, 503, "backlog_full")
     assert int(reply.headers["Retry-After"]) >= 1
     assert dora.client.get("/v1/jobs").json()["data"] == []
-    reply = _submit(alice, pdf(14))
-    assert_problem(reply, 429, "too_many_in_flight")
+    limit_tenant(live.services.database, alice.principal.tenant_id, pages_in_flight=15)
+    reply = _submit(alice, png())
+    assert reply.status_code == 202
+    reply = _submit(alice, png())
+    body = assert_problem(reply, 429, "too_many_in_flight")
+    assert (body["limit"], body["allowed"], body["used"]) == ("pages_in_flight", 15, 15)
     assert int(reply.headers["Retry-After"]) >= 1
+    assert [reply.headers[f"X-RateLimit-{name}"] for name in ("Resource", "Limit", "Remaining")] == [
+        "pages_in_flight",
+        "15",
+        "0",
+    ]
     for who in (alice, charlie):
-        [job] = who.client.get("/v1/jobs").json()["data"]
-        who.client.post(f"{job['links']['cancel']}")
+        for job in who.client.get("/v1/jobs").json()["data"]:
+            who.client.post(f"{job['links']['cancel']}")
 
 
 def test_caller_is_refused_by_kind_of_key(live: Portal, alice: Persona, people: Callable[..., Persona]) -> None:
@@ -149,7 +159,8 @@ def test_caller_is_refused_by_kind_of_key(live: Portal, alice: Persona, people: 
         ("GET", "/v1", 404, "not_found"),
         ("GET", "/v1/", 404, "not_found"),
         ("GET", "/v1/nothing", 404, "not_found"),
-        ("POST", "/v1/chat/completions", 404, "not_found"),
+        ("POST", "/v1/completions", 404, "not_found"),
+        ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
         ("PUT", "/v1/jobs", 405, "method_not_allowed"),
         ("GET", "/v1/ocr", 405, "method_not_allowed"),
         ("PATCH", "/v1/jobs/job_1", 405, "method_not_allowed"),

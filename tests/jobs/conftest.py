@@ -7,13 +7,14 @@ import contextlib
 import io
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
 
-from models import Member, Tenant
+from models import ApiKey, Member, Tenant
+from models.base import now
 from portal.db import Database
 from portal.documents.intake import Upload
 from portal.documents.sandbox import Sandbox
@@ -52,7 +53,7 @@ class Bench:
     def upload(self, name: str = "scan.png", *, pages: int = 1) -> Upload:
         """A page with text, or a TIFF of several."""
         path = self.folder / f"upload-{secrets.token_hex(8)}"
-        path.write_bytes(page_bytes(pages))
+        path.write_bytes(page_bytes(pages, words=secrets.token_hex(4)))
         return Upload(name, path)
 
     def submit(self, who: Principal | None = None, *, pages: int = 1, order: Order | None = None) -> JobView:
@@ -89,9 +90,9 @@ async def dispatching(context: JobContext) -> AsyncIterator[None]:
             await task
 
 
-def page_bytes(pages: int = 1) -> bytes:
-    """A small PNG page, or a TIFF of `pages` frames."""
-    frames = [_page(f"page {number}") for number in range(1, pages + 1)]
+def page_bytes(pages: int = 1, words: str = "page") -> bytes:
+    """A small PNG page, or a TIFF of `pages` frames; other words make other bytes, so that nothing is a re-run."""
+    frames = [_page(f"{words} {number}") for number in range(1, pages + 1)]
     stream = io.BytesIO()
     if pages == 1:
         frames[0].save(stream, "PNG")
@@ -140,6 +141,17 @@ def _member(session: object, tenant: Tenant, email: str, role: Role) -> Principa
         is_admin=False,
         scopes=frozenset({Scope.OCR, Scope.READ}),
     )
+
+
+def with_ended_key(bench: Bench, end: str) -> Principal:
+    """Alice by a key that was proven, and has ended since; `end` is revoked_at or expires_at."""
+    with bench.context.database.transaction() as session:
+        key = ApiKey(tenant_id=bench.alice.tenant_id, name="k", prefix=secrets.token_hex(5), key_hash="-")
+        key.pepper_id, key.scopes = "-", "ocr"
+        setattr(key, end, now())
+        session.add(key)
+        session.flush()
+        return replace(bench.alice, api_key_id=key.id)
 
 
 @pytest.fixture

@@ -8,17 +8,19 @@ import pytest
 from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
-from models import Job, Page, UsageEntry
+from models import Job, LedgerEntry, Page
 from models.base import now
 from portal.db import Database
 from portal.domain import JobState, PageState
 from portal.engine import fakes
+from portal.errors import EngineError
 from portal.jobs import claims
 from portal.jobs.dispatch import Dispatcher
 from portal.jobs.notices import Notices
 from portal.jobs.ownership import Ownership
 from portal.jobs.queries import get_job, wait
 from tests.jobs.conftest import Bench, dispatching
+from tests.ledger import charged
 
 
 def _claimed_in_order(bench: Bench) -> list[str]:
@@ -54,7 +56,7 @@ def test_finished_pages_are_not_read_again_when_a_dead_process_left_some_running
     assert [page.attempt for page in job.pages] == [1, 2, 1]
     assert sum(bench.engine.calls.values()) == 2
     with bench.context.database.reading() as session:
-        assert session.scalar(select(func.sum(UsageEntry.pages))) == 3
+        assert charged(session) == 3
 
 
 def test_page_is_given_up_when_it_killed_the_portal_often(bench: Bench) -> None:
@@ -110,7 +112,7 @@ def test_late_outcome_is_dropped_when_the_page_was_taken_over(bench: Bench) -> N
         assert not claims.store(session, late, claims.Ending(PageState.FAILED, "failed", 1))
     assert get_job(bench.context, bench.alice.tenant_id, job.id).state is JobState.SUCCEEDED
     with bench.context.database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(UsageEntry)) == 1
+        assert session.scalar(select(func.count()).select_from(LedgerEntry).where(LedgerEntry.kind == "posted")) == 1
 
 
 def test_engine_is_never_asked_for_more_than_its_slots(sqlite_bench: Bench) -> None:
@@ -141,7 +143,7 @@ def test_page_is_read_once_when_the_right_to_dispatch_is_lost_in_mid_page(bench:
     job = get_job(bench.context, bench.alice.tenant_id, job.id)
     assert [page.state for page in job.pages] == [PageState.SUCCEEDED] * 2
     with bench.context.database.reading() as session:
-        assert session.scalar(select(func.sum(UsageEntry.pages))) == 2
+        assert charged(session) == 2
 
 
 def _lose_ownership(database: Database, dispatcher: Dispatcher) -> None:
@@ -179,7 +181,7 @@ def test_dispatcher_stops_when_the_database_is_away(sqlite_bench: Bench) -> None
                 await asyncio.sleep(0.2)
                 sqlite_bench.submit()
                 with sqlite_bench.context.database.transaction() as session:
-                    session.execute(text("DROP TABLE usage_entries"))
+                    session.execute(text("DROP TABLE ledger_entries"))
                     session.execute(text("DROP TABLE pages"))
                 await asyncio.sleep(0.2)
         return True
@@ -229,3 +231,21 @@ def test_state_of_every_job_is_final_when_nothing_waits(bench: Bench) -> None:
     bench.run(*jobs)
     with bench.context.database.reading() as session:
         assert {JobState(state).is_final for state in session.scalars(select(Job.state))} == {True}
+
+
+def test_page_is_read_after_all_when_its_engine_was_away_for_a_while(bench: Bench) -> None:
+    away = EngineError("The engine does not answer.", is_permanent=False, code="engine_unavailable")
+    bench.engine.script = [fakes.Step(error=away)] * 3 + [fakes.answers("back")]
+    [job] = bench.run(bench.submit())
+    assert (job.state, job.pages[0].error, job.pages_charged) == (JobState.SUCCEEDED, None, 1)
+    assert bench.context.engines.is_ready(bench.engine), "it has answered its probe again"
+
+
+def test_waiting_job_says_that_its_engine_is_away(sqlite_bench: Bench) -> None:
+    context = sqlite_bench.context
+    context.engines.mark(sqlite_bench.engine, None)
+    job = sqlite_bench.submit()
+    assert (job.outlook.binding, job.outlook.detail) == ("engine_slots", None)
+    context.engines.mark(sqlite_bench.engine, "it does not answer.")
+    outlook = get_job(context, sqlite_bench.alice.tenant_id, job.id).outlook
+    assert (outlook.binding, outlook.detail) == ("engine_unavailable", "fake: it does not answer.")

@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from models import AuditEntry, DocumentRow, Job, Page, UsageEntry
+from models import AuditEntry, DocumentRow, Job, Page
 from portal.domain import JobState, PageState, Scope
-from portal.errors import Conflict, Forbidden, NotFound
+from portal.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from portal.jobs.endings import cancel, delete
 from portal.jobs.queries import get_job
-from tests.jobs.conftest import Bench, dispatching
+from portal.jobs.retry import retry
+from tests.jobs.conftest import Bench, dispatching, with_ended_key
+from tests.ledger import charged
 
 
 def test_waiting_pages_are_dropped_when_the_job_is_cancelled(bench: Bench) -> None:
@@ -22,7 +24,7 @@ def test_waiting_pages_are_dropped_when_the_job_is_cancelled(bench: Bench) -> No
     assert {page.state for page in job.pages} == {PageState.CANCELLED}
     assert cancel(bench.context, bench.alice, job.id).state is JobState.CANCELLED
     with bench.context.database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(UsageEntry)) == 0
+        assert charged(session) == 0
 
 
 def test_page_under_way_is_not_charged_when_the_job_is_cancelled(bench: Bench) -> None:
@@ -42,7 +44,7 @@ def test_page_under_way_is_not_charged_when_the_job_is_cancelled(bench: Bench) -
     assert after.state is JobState.CANCELLED
     assert {page.state for page in after.pages} == {PageState.CANCELLED}
     with bench.context.database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(UsageEntry)) == 0
+        assert charged(session) == 0
 
 
 def test_cancel_is_refused_when_the_job_is_over(sqlite_bench: Bench) -> None:
@@ -59,7 +61,7 @@ def test_rows_and_blobs_go_but_usage_stays_when_a_job_is_deleted(bench: Bench) -
     with bench.context.database.reading() as session:
         left = [session.scalar(select(func.count()).select_from(table)) for table in (Job, Page, DocumentRow)]
         assert left == [0, 0, 0]
-        assert session.scalar(select(func.sum(UsageEntry.pages))) == 2
+        assert charged(session) == 2
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "job.deleted")).one()
         assert (entry.actor, entry.target) == ("bob@acme.example", job.id)
     assert [path for path in (bench.folder / "data").rglob("*") if path.is_file()] == []
@@ -79,3 +81,14 @@ def test_strangers_and_readers_change_nothing(bench: Bench) -> None:
         with pytest.raises(Forbidden):
             act(bench.context, replace(bench.alice, scopes=frozenset({Scope.READ})), job.id)
     assert get_job(bench.context, bench.alice.tenant_id, job.id).state is JobState.QUEUED
+
+
+@pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
+def test_a_key_changes_no_job_when_it_has_ended_meanwhile(bench: Bench, end: str) -> None:
+    [over] = bench.run(bench.submit())
+    waiting, key = bench.submit(), with_ended_key(bench, end)
+    for act, job in ((cancel, waiting), (delete, over), (retry, over)):
+        with pytest.raises(Unauthenticated):
+            act(bench.context, key, job.id)
+    assert get_job(bench.context, bench.alice.tenant_id, waiting.id).state is JobState.QUEUED
+    assert get_job(bench.context, bench.alice.tenant_id, over.id).state is JobState.SUCCEEDED

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+import secrets
 import zipfile
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
-from models import SearchText
+from models import Job, SearchText
 from portal.documents.intake import Upload
 from portal.domain import Principal
 from portal.engine import fakes
-from portal.errors import InvalidRequest, NotFound
+from portal.errors import Busy, InvalidRequest, NotFound, TooSlow
 from portal.jobs import history, search
 from portal.jobs.bundle import MAX_JOBS, write_bundle
 from portal.jobs.endings import delete
@@ -110,7 +111,7 @@ def test_bundle_has_a_file_for_each_job_when_names_are_alike(bench: Bench) -> No
     ids = [job.id for job in jobs]
     write_bundle(bench.context, bench.bob.tenant_id, [*ids, ids[0]], ExportFormat.TXT, target)
     with zipfile.ZipFile(target) as bundle:
-        assert bundle.namelist() == ["scan.txt", "SCAN (2).txt", "evil.txt"]
+        assert bundle.namelist() == ["scan.txt", "SCAN (2).txt", "evil.txt", "receipt.txt", "receipt.json"]
         assert bundle.read("SCAN (2).txt") == b"text of SCAN.png\n"
         assert bundle.testzip() is None
     with pytest.raises(NotFound):
@@ -118,3 +119,36 @@ def test_bundle_has_a_file_for_each_job_when_names_are_alike(bench: Bench) -> No
     for wrong in ([], [f"job_{n}" for n in range(MAX_JOBS + 1)]):
         with pytest.raises(InvalidRequest):
             write_bundle(bench.context, bench.alice.tenant_id, wrong, ExportFormat.TXT, io.BytesIO())
+
+
+def test_third_search_of_a_tenant_is_told_to_wait_while_two_run(bench: Bench) -> None:
+    searches, own = bench.context.heavy_reads.searches, bench.alice.tenant_id
+    with searches.one(own), searches.one(own):
+        with pytest.raises(Busy) as refusal:
+            _found(bench, "anything", bench.bob)
+        assert (refusal.value.code, refusal.value.retry_after_seconds) == ("search_busy", 3)
+        assert _found(bench, "anything", bench.charlie) == []
+        assert history.find(bench.context, own) == []  # a list is no search
+    assert _found(bench, "anything") == []
+
+
+def test_search_ends_with_a_way_on_when_it_takes_too_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bench.context.database.transaction() as session:
+        job = Job(tenant_id=bench.alice.tenant_id, task="extract", engine="x", engine_profile="1", page_count=0)
+        session.add(job)
+        session.flush()
+        long = [{"tenant_id": job.tenant_id, "job_id": job.id, "folded": "lorem ipsum " * 200} for _ in range(5000)]
+        session.execute(insert(SearchText), long)
+    monkeypatch.setattr(history, "MAX_SEARCH_SECONDS", 0.001)
+    with pytest.raises(TooSlow) as refusal:
+        _found(bench, "dolor")
+    assert (refusal.value.code, "one group" in refusal.value.remedy) == ("search_too_slow", True)
+    monkeypatch.undo()
+    assert _found(bench, "dolor") == []  # the connection is as good as before, and its turn was given back
+
+
+def test_bundle_is_refused_before_it_is_larger_than_allowed(bench: Bench) -> None:
+    job = _read(bench, "scan.png", secrets.token_hex(4000))
+    with pytest.raises(InvalidRequest) as refusal:
+        write_bundle(bench.context, bench.alice.tenant_id, [job.id], ExportFormat.TXT, io.BytesIO(), max_bytes=1000)
+    assert (refusal.value.code, "fewer jobs" in refusal.value.remedy) == ("export_too_large", True)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from models import ApiKey, AuditEntry, DocumentRow, Job, Page
-from models.base import now
+from models import AuditEntry, DocumentRow, Job, Page, RefusalCount
 from portal.documents.intake import Upload
 from portal.domain import JobState, PageState, Scope, Task, TaskPrompt
 from portal.errors import (
@@ -18,13 +17,32 @@ from portal.errors import (
     DocumentRefused,
     Forbidden,
     InvalidRequest,
+    LimitReached,
     TaskUnavailable,
-    TooManyInFlight,
     Unauthenticated,
 )
 from portal.jobs.queries import get_job, list_jobs
 from portal.jobs.submission import Order, submit
-from tests.jobs.conftest import Bench
+from tests.jobs.conftest import Bench, with_ended_key
+from tests.ledger import assert_books_agree, limit_tenant
+
+
+def test_a_plans_own_limits_bind_and_name_the_plan(bench: Bench) -> None:
+    tenant_id = bench.alice.tenant_id
+    limit_tenant(bench.context.database, tenant_id, max_document_pages=2)
+    with pytest.raises(
+        DocumentRefused, match=r"scan.tiff: the file has 3 pages; the limit is 2 by your plan \(standard\)"
+    ):
+        bench.submit(pages=3)
+    bench.submit(bench.charlie, pages=3)
+    limit_tenant(bench.context.database, tenant_id, max_file_bytes=100)
+    with pytest.raises(DocumentRefused, match="by your plan") as refused:
+        bench.submit()
+    assert refused.value.code == "file_too_large"
+    assert "Usage page" in refused.value.remedy
+    assert _rows(bench) == (1, 1, 3)
+    with bench.context.database.reading() as session:
+        assert_books_agree(session)
 
 
 def _rows(bench: Bench) -> tuple[int, int, int]:
@@ -81,11 +99,17 @@ def test_nothing_is_stored_when_a_page_is_out_of_range(sqlite_bench: Bench, numb
     assert _rows(sqlite_bench) == (0, 0, 0)
 
 
-def test_tenant_is_told_when_half_of_the_backlog_is_its_own(bench: Bench) -> None:
+def test_tenant_is_told_when_as_many_pages_as_it_may_are_in_flight(bench: Bench) -> None:
+    limit_tenant(bench.context.database, bench.alice.tenant_id, pages_in_flight=100)
     for _ in range(10):
         bench.submit(pages=10)
-    with pytest.raises(TooManyInFlight) as refused:
+    with pytest.raises(LimitReached) as refused:
         bench.submit(bench.bob)
+    assert (refused.value.code, refused.value.limit, refused.value.used) == (
+        "too_many_in_flight",
+        "pages_in_flight",
+        100,
+    )
     assert refused.value.retry_after_seconds is not None
     assert _rows(bench) == (10, 10, 100)
     assert bench.submit(bench.charlie, pages=100).page_count == 100
@@ -102,29 +126,29 @@ def test_newcomer_has_a_reserve_when_the_backlog_is_full(bench: Bench) -> None:
     assert refused.value.retry_after_seconds >= 1
 
 
-def test_backlog_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
+def test_limit_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
+    limit_tenant(bench.context.database, bench.alice.tenant_id, pages_per_day=100)
+
     def submitted(_: int) -> bool:
         try:
             bench.submit(pages=10)
-        except TooManyInFlight:
+        except LimitReached:
             return False
         return True
 
     with ThreadPoolExecutor(8) as threads:
         assert sum(threads.map(submitted, range(16))) == 10
     assert _rows(bench) == (10, 10, 100)
+    with bench.context.database.reading() as session:
+        assert_books_agree(session)
+        refusals = session.scalars(select(RefusalCount)).all()
+    assert [(count.limit_name, count.requests) for count in refusals] == [("pages_per_day", 6)]
 
 
-def test_nothing_is_stored_when_the_key_was_revoked_meanwhile(bench: Bench) -> None:
-    with bench.context.database.transaction() as session:
-        tenant_id = bench.alice.tenant_id
-        key = ApiKey(tenant_id=tenant_id, name="k", prefix="p", key_hash="-", pepper_id="-", scopes="ocr")
-        key.revoked_at = now()
-        session.add(key)
-        session.flush()
-        key_id = key.id
+@pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
+def test_nothing_is_stored_when_the_key_has_ended_meanwhile(bench: Bench, end: str) -> None:
     with pytest.raises(Unauthenticated):
-        bench.submit(replace(bench.alice, api_key_id=key_id))
+        bench.submit(with_ended_key(bench, end))
     assert _rows(bench) == (0, 0, 0)
     assert _blobs(bench) == []
 
@@ -136,7 +160,7 @@ def test_document_larger_than_the_backlog_is_refused_for_good(sqlite_bench: Benc
     )
     context = replace(sqlite_bench.context, settings=settings)
     with pytest.raises(InvalidRequest) as refused:
-        submit(context, sqlite_bench.alice, [sqlite_bench.upload(pages=4)], Order())
+        submit(context, sqlite_bench.alice, [sqlite_bench.upload(pages=7)], Order())
     assert refused.value.code == "too_many_pages"
     assert _blobs(sqlite_bench) == []
 

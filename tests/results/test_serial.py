@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import Block, Line, PageText
+from portal.domain import Block, Line, PageText, Translation
 from portal.engine.fakes import GARBAGE, written
 from portal.results.serial import page_text_from_json, page_text_to_json
 
@@ -54,11 +55,32 @@ def test_json_is_storable_when_an_engine_answers_garbage() -> None:
     assert "<img src=x onerror=alert(1)>" in text
 
 
+def test_translation_figures_and_lines_without_boxes_come_back() -> None:
+    page = PageText(
+        10,
+        20,
+        (Line("a", None, None),),
+        (Block("text", (((0,),),), "**a**"),),
+        "**a**",
+        figures=((1, 2, 3, 4),),
+        translation=Translation("en", "b\0"),
+    )
+    stored = json.loads(json.dumps(page_text_to_json(page)))
+    assert page_text_from_json(stored) == replace(page, translation=Translation("en", "b\ufffd"))
+
+
+def test_pages_read_before_there_were_translations_are_read_on() -> None:
+    stored = page_text_to_json(written("Total"))
+    del stored["figures"], stored["translation"]
+    assert page_text_from_json(stored) == written("Total")
+
+
 def test_keys_stay_those_that_users_were_promised() -> None:
     stored = page_text_to_json(written("Total 9.00"))
     assert list(stored) == [
         *("width_px", "height_px", "rotation_degrees", "skew_degrees", "confidence", "truncated"),
         *("check_below", "markdown", "text", "lines", "blocks"),
+        *("figures", "translation"),
     ]
     assert stored["lines"] == [{"text": "Total 9.00", "box": [20, 20, 120, 44], "score": 0.9, "quad": None}]
     assert stored["blocks"] == [{"kind": "text", "rows": [[[0]]]}]

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from portal.domain import JobState, PageState, TaskPrompt
+from portal.jobs.forecast import Outlook
 from portal.jobs.queries import DocumentView, JobView, PageCounts, PageError, PageView
 
 NOW = datetime(2026, 3, 12, 9, 30, tzinfo=UTC)
@@ -42,8 +43,7 @@ def job(state: JobState, *pages: PageView, pages_ahead: int | None = None, eta_s
         counts=PageCounts(**counts, blank=sum(page.is_blank for page in pages)),
         documents=tuple(document(name) for name in names),
         pages=pages,
-        pages_ahead=pages_ahead,
-        eta_seconds=eta_seconds,
+        outlook=Outlook(pages_ahead, eta_seconds),
         submitted_by="maria@acme.example",
         via="browser",
     )

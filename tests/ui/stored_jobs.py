@@ -167,6 +167,7 @@ def _draw(target: Path, text: PageText) -> None:
     pen = ImageDraw.Draw(image)
     font = ImageFont.load_default(size=20)
     for line in text.lines:
-        pen.text(line.box[:2], line.text, font=font, fill="black")
+        if line.box is not None:
+            pen.text(line.box[:2], line.text, font=font, fill="black")
     target.parent.mkdir(parents=True, exist_ok=True)
     image.save(target, "JPEG")

@@ -113,7 +113,7 @@ def test_pages_are_accessible_in_both_themes(
     page.emulate_media(reduced_motion="reduce")
     faults = [fault for place in _own_places(found) for fault in _faults(page, place)]
     stranger = browser.new_page(base_url=portal.url, viewport={"width": width, "height": 844}, reduced_motion="reduce")
-    for place in (Place("/login", "#email"), Place("/signup", "#email")):
+    for place in (Place("/login", "#email"), Place("/signup", "#email"), Place("/invite", "#token")):
         faults += _faults(stranger, place)
     stranger.context.close()
     assert not faults, "\n".join(faults)
@@ -127,8 +127,10 @@ def _own_places(jobs: dict[JobState, str]) -> tuple[Place, ...]:
         *(Place(f"/?job={job_id}", ".job-title h1") for job_id in jobs.values()),
         Place("/?job=job_unknown", "#notice .notice"),
         Place("/history", ".entry"),
+        Place("/usage", ".limit"),
         Place("/keys", ".empty"),
         Place("/account", "form"),
+        Place("/members", ".people"),
         Place("/docs", "main"),
         Place("/nowhere", ".trouble"),
     )

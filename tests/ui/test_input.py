@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
-from sqlalchemy import select
 
-from models import UsageEntry
 from portal.db import Database
 from portal.ui import words
 from tests.conftest import RunningPortal
+from tests.ledger import page_ends
 from tests.ui.conftest import ATTACK, CHOOSE_FILES, Visitor, page_image
 
 SignUp = Callable[[str], Visitor]
@@ -81,9 +80,9 @@ def test_a_sample_is_read_with_a_click_and_counts_no_page(sign_up: SignUp, porta
     database = Database(f"sqlite:///{portal.data_dir / 'portal.db'}")
     with database.reading() as session:
         job_id = page.url.split("job=")[1]
-        entries = session.scalars(select(UsageEntry).where(UsageEntry.job_id == job_id)).all()
+        ends = page_ends(session, job_id)
     database.dispose()
-    assert [(entry.outcome, entry.pages) for entry in entries] == [("read", 0)]
+    assert ends == [("sample", 0)]
 
 
 def test_choices_and_theme_are_kept_and_pages_and_files_are_not(sign_up: SignUp) -> None:

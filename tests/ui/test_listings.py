@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 from portal.accounts.api_keys import ApiKeyView
-from portal.domain import JobState, PageState, Scope
+from portal.domain import JobState, PageState, Principal, Role, Scope
 from portal.jobs.history import Group
 from portal.jobs.queries import JobView
 from portal.ui import history_list, keys
@@ -27,6 +28,17 @@ def key(name: str, **changes: object) -> ApiKeyView:
         "created_by": "maria@acme.example",
     }
     return ApiKeyView(**(values | changes))  # type: ignore[arg-type]
+
+
+OWNER = Principal(
+    tenant_id="ten_1",
+    tenant_name=f"Acme {ATTACK}",
+    member_id="mem_alice",
+    email="alice@acme.example",
+    role=Role.OWNER,
+    is_admin=False,
+    scopes=frozenset(),
+)
 
 
 def shown(group: Group, *jobs: JobView, has_older: bool = False) -> Shown:
@@ -75,13 +87,25 @@ def test_the_reason_is_told_when_nothing_is_listed() -> None:
 
 def test_last_use_is_told_before_a_key_is_revoked() -> None:
     used = key("importer", last_used_at=NOW - timedelta(hours=3), last_used_address="10.0.0.4")
-    listed = keys.listing([used], NOW)
+    listed = keys.listing([used], NOW, OWNER, {used.id: (3, 1200)})
     assert 'data-detail="It was used 3 h ago from 10.0.0.4.' in listed
+
+
+def test_members_are_offered_only_what_they_may_do_with_a_key() -> None:
+    theirs = key("backup", id="key_alice", member_id="mem_alice", created_by="alice@acme.example")
+    own = key("importer", id="key_bob", member_id="mem_bob", created_by="bob@acme.example")
+    none = key("first", id="key_none", member_id=None, created_by=None)
+    bob = replace(OWNER, member_id="mem_bob", email="bob@acme.example", role=Role.MEMBER)
+    targets = re.compile(r'data-action="\w+" data-target="(\w+)"')
+    assert targets.findall(keys.listing([theirs, own, none], NOW, bob, {})) == ["key_bob", "key_bob"]
+    assert len(targets.findall(keys.listing([theirs, own, none], NOW, OWNER, {}))) == 6
+    owners = re.findall(r"<small>Owner</small><span>(.*?)</span>", keys.listing([theirs, own, none], NOW, bob, {}))
+    assert owners == ["alice@acme.example", "you", "the operator"]
 
 
 def test_only_usable_keys_can_be_revoked_when_listed() -> None:
     ended = [key("old", expires_at=NOW - timedelta(days=1)), key("stopped", revoked_at=NOW)]
-    listed = keys.listing([*ended, key(ATTACK)], NOW)
+    listed = keys.listing([*ended, key(ATTACK)], NOW, OWNER, {})
     assert listed.count('data-action="revoke"') == 1
     assert listed.index("&lt;img") < listed.index(">old<") < listed.index(">stopped<")
     assert "<img" not in listed
@@ -90,7 +114,7 @@ def test_only_usable_keys_can_be_revoked_when_listed() -> None:
 def test_replaced_key_follows_its_replacement_when_listed() -> None:
     new, other = key("importer", id="key_new", prefix="ocr_new"), key("other", id="key_other")
     old = key("importer", id="key_old", prefix="ocr_old", replaced_by="key_new", expires_at=NOW + timedelta(hours=5))
-    listed = keys.listing([other, new, old], NOW)
+    listed = keys.listing([other, new, old], NOW, OWNER, {})
     assert re.findall(r'data-key="(\w+)"', listed) == ["key_other", "key_new", "key_old"]
     assert "Being replaced" in listed
     assert "ends 2026-03-12 14:30 UTC" in listed

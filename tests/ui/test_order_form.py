@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from portal.domain import EngineCapability, Task, TaskPrompt
+from portal.domain import EngineCapability, Mode, Task, TaskPrompt
 from portal.engine.fields.specs import specs_to_json
 from portal.engine.fields.templates import BUILT_IN
 from portal.errors import InvalidRequest, NotFound, TaskUnavailable
 from portal.jobs.templates import Template
-from portal.ui import order_form
+from portal.ui import offer, order_form
 
 READER = EngineCapability(
     "embedded", "pp-ocr", "1", frozenset({Task.EXTRACT}), ("en",), {Task.TRANSLATE: "Needs a <language> model."}
@@ -73,6 +73,75 @@ def test_the_engine_that_can_is_ordered_when_the_default_cannot() -> None:
     assert (order.engine, order.prompt.field_names, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
     with pytest.raises(InvalidRequest, match="fields"):
         order_form.order("fields", " , ", "", page_numbers=None, capabilities=[TRANSLATOR], find_template=find)
+
+
+ENGINES = [
+    READER,
+    EngineCapability(
+        "gpu",
+        "tencent/HunyuanOCR",
+        "1",
+        frozenset({Task.EXTRACT, Task.TRANSLATE}),
+        ("zh", "en", "de", "fr"),
+        modes=(Mode.DOCUMENT, Mode.SPOTTING),
+        targets=("zh", "en"),
+        purpose="Documents.",
+        notice="Tencent is not <affiliated>.",
+    ),
+]
+
+
+def test_order_goes_to_the_chosen_engine_in_its_mode_and_language() -> None:
+    spotted = order_form.order(
+        "extract",
+        "",
+        "",
+        page_numbers=None,
+        capabilities=ENGINES,
+        engine_name="gpu",
+        mode="spotting",
+        find_template=find,
+    )
+    assert (spotted.engine, spotted.prompt.mode) == ("gpu", Mode.SPOTTING)
+    automatic = order_form.order(
+        "translate", "", "Chinese", page_numbers=None, capabilities=ENGINES, mode="spotting", find_template=find
+    )
+    assert (automatic.engine, automatic.prompt.language, automatic.prompt.mode) == ("gpu", "zh", Mode.DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("task", "language", "choice", "refusal"),
+    [
+        ("translate", "en", {"engine_name": "embedded"}, TaskUnavailable),
+        ("translate", "Klingon", {}, InvalidRequest),
+        ("translate", "", {}, InvalidRequest),
+        ("extract", "", {"engine_name": "other"}, InvalidRequest),
+        ("extract", "", {"engine_name": "gpu", "mode": "guess"}, InvalidRequest),
+    ],
+)
+def test_order_is_refused_when_a_browser_sends_what_was_not_offered(
+    task: str, language: str, choice: dict[str, str], refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        order_form.order(task, "", language, page_numbers=None, capabilities=ENGINES, find_template=find, **choice)
+
+
+def test_offer_follows_engine_and_task() -> None:
+    first = offer.offer(ENGINES, "", None)
+    assert (first.task, first.modes, first.targets) == (Task.EXTRACT, [], [])
+    assert "Tencent is not &lt;affiliated&gt;." in first.about
+    assert "Reads Chinese, English, German and 1 more language." in first.about
+    assert [value for _, value in offer.offer(ENGINES, "gpu", Task.EXTRACT).modes] == ["document", "spotting"]
+    translating = offer.offer(ENGINES, "", Task.TRANSLATE, language="zh")
+    assert (translating.targets, translating.target) == ([("Chinese", "zh"), ("English", "en")], "zh")
+    fallen_back = offer.offer(ENGINES, "embedded", Task.TRANSLATE)
+    assert (fallen_back.task, fallen_back.targets) == (Task.EXTRACT, [])
+    assert "Tencent" not in fallen_back.about
+
+
+def test_notice_is_shown_when_there_is_no_choice() -> None:
+    assert "Tencent" in offer.offer(ENGINES[1:], "", None).about
+    assert offer.offer(ENGINES[:1], "", None).about == ""
 
 
 def test_files_keep_the_names_people_gave_when_gradio_cleaned_them(tmp_path: Path) -> None:

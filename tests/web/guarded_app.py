@@ -170,7 +170,9 @@ def make_app(*, guarded: bool, rules: dict[str, Any] | None = None) -> App:
     served: ASGIApp = portal
     if guarded:
         pages.install(portal)
-        checked = GuardRules(pages=("history",), upload_dir=Path(get_upload_folder()), **(rules or {}))
+        checked = GuardRules(
+            pages=("history",), upload_dir=Path(get_upload_folder()), functions=frozenset(demo.fns), **(rules or {})
+        )
         guard_mounted(portal, path="/", resolve=sign_ins.resolve, rules=checked)
         served = SecurityHeaders(portal)
     return App(served, {str(fn.api_name): index for index, fn in demo.fns.items()}, routes)

@@ -19,7 +19,9 @@ from models import DocumentRow, Job, Member, Page, SignInSession, Tenant
 from portal.accounts import sessions
 from portal.db import Database
 from portal.documents.storage import Storage
+from portal.documents.thumbnails import thumbnail
 from portal.domain import Block, Line, PageText
+from portal.errors import Busy
 from portal.http.downloads import attachment
 from portal.jobs import queries
 from portal.jobs.context import Engines, JobContext
@@ -27,7 +29,7 @@ from portal.jobs.notices import Notices
 from portal.results.serial import page_text_to_json
 from portal.services import Services
 from portal.settings import AccountSettings, EngineSettings, IntakeSettings, ServerSettings, Settings, StoreSettings
-from portal.web import pages
+from portal.web import downloads, pages
 from portal.web.downloads import router
 
 HTML = {"Accept": "text/html"}
@@ -42,10 +44,16 @@ class Desk:
     job_id: str
     tokens: dict[str, str]
     image: Path
+    context: JobContext
 
     def client(self, who: str | None) -> TestClient:
         cookies = {sessions.COOKIE_NAME: self.tokens[who]} if who else {}
         return TestClient(self.app, cookies=cookies, follow_redirects=False)
+
+    @property
+    def tenant_id(self) -> str:
+        with self.database.reading() as session:
+            return session.get_one(Job, self.job_id).tenant_id
 
     @property
     def result(self) -> str:
@@ -94,7 +102,7 @@ def desk(database: Database, tmp_path: Path) -> Desk:
     app = FastAPI()
     pages.install(app)
     app.include_router(router(Services(settings, database, cast(Any, None), context)))
-    return Desk(app, database, job_id, tokens, image)
+    return Desk(app, database, job_id, tokens, image, context)
 
 
 def _finished_job(session: Any, tenant_id: str, member_id: str) -> tuple[str, str]:
@@ -198,14 +206,55 @@ def test_zip_of_the_jobs_is_saved_when_a_member_exports_them(desk: Desk, who: st
     )
     assert answer.headers["cache-control"] == "no-store"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as bundle:
-        [name] = bundle.namelist()
+        [name, *receipts] = bundle.namelist()
+        assert receipts == ["receipt.txt", "receipt.json"]
         assert (name, bundle.read(name).decode()) == ("Rechnung _März_ 2024.md", "Größe 42\n")
+
+
+@pytest.mark.parametrize(("who", "status"), [("alice", 200), ("bob", 200), ("charlie", 200), (None, 303)])
+def test_receipts_are_saved_by_members_of_a_tenant_only(desk: Desk, who: str | None, status: int) -> None:
+    answer = desk.client(who).get("/files/usage.csv?days=30", headers=HTML)
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+        assert "no-store" in answer.headers["Cache-Control"]
+        assert answer.text.startswith("\ufefftime,day,job_id")
+
+
+@pytest.mark.parametrize("days", ["0", "999", "x", ""])
+def test_receipts_of_no_days_are_refused(desk: Desk, days: str) -> None:
+    assert desk.client("alice").get(f"/files/usage.csv?days={days}").status_code == 422
 
 
 def test_zip_is_refused_whole_when_one_job_is_not_the_tenants(desk: Desk) -> None:
     answer = desk.client("alice").get("/files/export", params={"job": [desk.job_id, "job_never"]})
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert not list((desk.image.parents[5]).glob("tmp*")), "nothing is left in the data folder"
+
+
+def test_third_zip_of_a_tenant_is_refused_while_two_are_under_way(desk: Desk) -> None:
+    query = {"job": [desk.job_id]}
+    exports = desk.context.heavy_reads.exports
+    with exports.one(desk.tenant_id), exports.one(desk.tenant_id):
+        refused = desk.client("bob").get("/files/export", params=query)
+        assert (refused.status_code, refused.json()["code"]) == (503, "export_busy")
+        assert refused.headers["retry-after"] == "15"
+        assert "exports of your tenant" in desk.client("bob").get("/files/export", params=query, headers=HTML).text
+    for _ in range(3):  # each gives its turn back when it has been downloaded
+        assert desk.client("alice").get("/files/export", params=query).status_code == 200
+    missing = {"job": ["job_never"]}
+    for _ in range(3):  # or when it came to nothing
+        assert desk.client("alice").get("/files/export", params=missing).status_code == 404
+
+
+def test_zip_holds_its_turn_until_its_download_ends(desk: Desk) -> None:
+    services = Services(desk.context.settings, desk.database, cast(Any, None), desk.context)
+    zips = [downloads._zipped(services, desk.tenant_id, lambda file: file.write(b"zip")) for _ in range(2)]
+    assert [next(one) for one in zips] == [b"3", b"3"]
+    with pytest.raises(Busy):
+        next(downloads._zipped(services, desk.tenant_id, lambda file: file.write(b"zip")))
+    zips.pop()  # its client went away before a byte was sent
+    assert list(downloads._zipped(services, desk.tenant_id, lambda file: file.write(b"zip"))) == [b"3", b"zip"]
 
 
 def test_zip_is_refused_in_words_when_the_data_folder_is_away(desk: Desk) -> None:
@@ -221,11 +270,11 @@ def test_zip_is_refused_when_the_request_makes_no_sense(desk: Desk, query: str) 
     assert desk.client("alice").get(f"/files/export{query}").status_code == 422
 
 
-def test_page_is_given_as_data_and_kept_when_it_has_not_changed(desk: Desk) -> None:
+def test_page_is_given_as_data_and_never_kept(desk: Desk) -> None:
     bob = desk.client("bob")
     first = bob.get(desk.reading)
     assert (first.status_code, first.headers["content-type"]) == (200, "application/json")
-    assert first.headers["cache-control"] == "private, no-cache"
+    assert first.headers["cache-control"] == "no-store"
     assert first.headers["x-content-type-options"] == "nosniff"
     shown = first.json()
     assert shown["file_name"] == 'Rechnung "März" 2024.pdf'
@@ -233,13 +282,11 @@ def test_page_is_given_as_data_and_kept_when_it_has_not_changed(desk: Desk) -> N
     assert (shown["has_image"], shown["lines_to_check"]) == (True, None)
     assert shown["page_text"]["lines"][0]["text"] == "Größe 42"
     assert (shown["language"], shown["block_markdown"]) == (None, ["Größe 42"])
-    again = bob.get(desk.reading, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
     with desk.database.transaction() as session:
         session.query(Page).update(
             {"state": "failed", "error_code": "x", "result": None, "error_message": "No.", "error_remedy": "Retry."}
         )
-    changed = bob.get(desk.reading, headers={"If-None-Match": first.headers["etag"]})
+    changed = bob.get(desk.reading)
     assert changed.status_code == 200
     assert (changed.json()["page_text"], changed.json()["error"]["remedy"]) == (None, "Retry.")
 
@@ -251,6 +298,18 @@ def test_thumbnail_is_small_and_in_proportion(desk: Desk) -> None:
     assert Image.open(BytesIO(answer.content)).size == (160, 240)
     again = desk.client("alice").get(desk.small, headers={"If-None-Match": answer.headers["etag"]})
     assert again.status_code == 304
+
+
+def test_nothing_is_found_when_the_page_goes_while_its_thumbnail_is_made(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted_first(view: Path) -> bytes:
+        view.unlink()
+        return thumbnail(view)
+
+    monkeypatch.setattr(downloads, "thumbnail", deleted_first)
+    answer = desk.client("alice").get(desk.small)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,16 @@ def test_call_is_refused_when_our_pages_would_not_make_it(guarded: Served, body:
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
+def test_unknown_event_is_refused_in_words_on_every_route(guarded: Served) -> None:
+    unknown = max(guarded.fn_indices.values()) + 1
+    body = {"data": [], "fn_index": unknown, "session_hash": new_hash()}
+    cancel = {"event_id": "x", "fn_index": unknown, "session_hash": new_hash()}
+    for route, sent in (*((route, body) for route in EVENT_ROUTES), ("/gradio_api/cancel", cancel)):
+        answer = guarded.client("a").post(route, json=sent)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "reload the page" in answer.json()["remedy"]
+
+
 def test_last_of_two_keys_is_what_gradio_sees_and_what_is_checked(guarded: Served) -> None:
     hers, his = new_hash(), new_hash()
     assert join(guarded.client("a"), guarded, [None, "", None], hers).is_success

@@ -50,9 +50,10 @@ class Candidate:
 def from_page(page: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, ...]:
     """The fields' values on the page, in the order of `specs`; a field that is not found has the value None.
 
-    A page without lines, as some models answer, is matched by the rows of its text; its values then have no boxes.
+    A page without lines that have boxes, as some models answer, is matched by the rows of its text; its values then
+    have no boxes.
     """
-    if not page.lines and page.markdown.strip():
+    if not any(line.box for line in page.lines) and page.markdown.strip():
         return tuple(without_places(value) for value in from_page(laid_out(page), specs))
     sheet = Sheet(page, _own_labels(specs))
     return tuple(value for spec in specs for value in _values(sheet, spec))

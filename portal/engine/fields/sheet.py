@@ -85,6 +85,8 @@ class Sheet:
         self.width, self.height = max(page.width_px, 1), max(page.height_px, 1)
         self.spots: list[Spot] = []
         for index, line in enumerate(page.lines[:_MOST_LINES]):
+            if line.box is None:
+                continue
             text = unicodedata.normalize("NFKC", line.text[:_LONGEST_LINE])
             x0, y0, x1, y1 = straightened(line, page.skew_degrees)
             score = 0.9 if line.score is None else line.score

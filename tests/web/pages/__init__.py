@@ -36,6 +36,9 @@ class Page(HTMLParser):
     def input(self, name: str) -> dict[str, str | None]:
         return next(attributes for attributes in self.all("input") if attributes.get("name") == name)
 
+    def input_of(self, element_id: str) -> dict[str, str | None]:
+        return next(attributes for attributes in self.all("input") if attributes.get("id") == element_id)
+
     @property
     def token(self) -> str:
         return self.input("csrf_token")["value"] or ""

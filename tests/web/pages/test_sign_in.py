@@ -62,8 +62,32 @@ def test_page_says_when_to_come_back_when_five_tries_failed(alice: TestClient, c
     response = sign_in(client)
     assert response.status_code == 429
     assert 800 < int(response.headers["retry-after"]) <= 900
-    assert "Try again in 15 minutes." in read(response).text
+    assert "Try again in 15 minutes, or now in a browser in which you have signed in before." in read(response).text
     assert read(response).input("email")["value"] == "alice@example.org"
+
+
+def test_browser_of_an_earlier_sign_in_comes_in_while_strangers_lock_the_account(
+    alice: TestClient, new_client: NewClient
+) -> None:
+    del alice.cookies[sessions.COOKIE_NAME]
+    for number in range(6):
+        sign_in(new_client(address=f"198.51.100.{number}"), password="wrong password")
+    assert sign_in(new_client(address="198.51.100.9")).status_code == 429
+    assert sign_in(alice, password="wrong password").status_code == 401
+    assert sign_in(alice).status_code == 303
+    assert sign_in(new_client(address="198.51.100.9")).status_code == 429, "the strangers have no new tries by it"
+
+
+def test_known_browser_has_five_tries_of_its_own_and_none_for_other_accounts(
+    alice: TestClient, new_client: NewClient
+) -> None:
+    del alice.cookies[sessions.COOKIE_NAME]
+    sign_up(new_client(), "Beta", "bob@example.org")
+    for number in range(5):
+        sign_in(new_client(address=f"198.51.100.{number}"), "bob@example.org", "wrong password")
+        assert sign_in(alice, password="wrong password").status_code == 401
+    assert sign_in(alice).status_code == 429
+    assert sign_in(alice, "bob@example.org").status_code == 429, "alice's mark is not bob's"
 
 
 @pytest.mark.parametrize("target", ["/", "/history?job=job_1", "/keys", "/?task=fields&x=%2F"])

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "1098c6a63bb6"
-down_revision = "7d1f0c3a52be"
+down_revision = "b7d4e19c52a6"
 branch_labels = None
 depends_on = None
 

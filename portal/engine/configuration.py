@@ -1,0 +1,116 @@
+"""The engines that the settings ask for, built: those on vLLM first, so that `default` is one of them, then embedded.
+
+Refuses at the start what would fail later: two ways to name the same thing, a fallback that is not there, a licence
+that nobody accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import SecretStr
+
+from portal.engine.base import Engine
+from portal.engine.embedded import EmbeddedEngine, default_workers
+from portal.engine.engines_file import read_engines_file, server_options
+from portal.engine.profiles import PROFILES, profile_for
+from portal.engine.profiles.base import LICENCE_SETTING
+from portal.engine.translating import TranslatingEngine
+from portal.engine.vllm.client import ChatClient
+from portal.engine.vllm.engine import VllmEngine
+from portal.engine.vllm.options import VllmOptions
+from portal.errors import SettingsError
+from portal.settings import EngineSettings
+
+_TRANSLATE_CONNECTIONS = 8
+
+
+def configured_engines(settings: EngineSettings) -> list[Engine]:
+    """All engines, the default first. Raises SettingsError."""
+    options = _options(settings)
+    _require_licences(options, settings.accept_licences)
+    engines: dict[str, Engine] = {each.name: VllmEngine(each) for each in options}
+    if settings.embedded == "on":
+        workers = settings.embedded_workers or default_workers()
+        engines["embedded"] = EmbeddedEngine(workers, settings.page_seconds)
+    for each in options:
+        engine = engines[each.name]
+        if each.fallback is not None and isinstance(engine, VllmEngine):
+            engine.fallback = _fallback(each, engines)
+    return [_translating(engine, settings) for engine in engines.values()]
+
+
+def serve_command(engine: Engine) -> str | None:
+    """The `vllm serve` that the engine's profile asks for; None for an engine that is not on vLLM."""
+    engine = engine.reader if isinstance(engine, TranslatingEngine) else engine
+    if not isinstance(engine, VllmEngine):
+        return None
+    flags = (each.flag for each in engine.options.profile.serve_flags)
+    return " ".join(["vllm serve", engine.options.server.model, *flags])
+
+
+def _options(settings: EngineSettings) -> tuple[VllmOptions, ...]:
+    if settings.engines_file is not None and settings.vllm_url is not None:
+        raise SettingsError(
+            "Both PORTAL_ENGINES_FILE and PORTAL_VLLM_URL are set.",
+            remedy="Keep one: the file for several engines, PORTAL_VLLM_URL for one.",
+        )
+    if settings.engines_file is not None:
+        return read_engines_file(settings.engines_file)
+    if settings.vllm_url is None:
+        _refuse_alone("PORTAL_VLLM_URL", settings.vllm_model, settings.vllm_api_key, "PORTAL_VLLM")
+        return ()
+    model = settings.vllm_model or ""
+    server = server_options(settings.vllm_url, model, settings.vllm_api_key, setting="PORTAL_VLLM_URL")
+    return (VllmOptions(name="vllm", server=server, profile=profile_for(model)),)
+
+
+def _translating(engine: Engine, settings: EngineSettings) -> Engine:
+    """The engine with the text model beside it, where one is configured and can do more than the engine."""
+    if settings.translate_url is None:
+        _refuse_alone("PORTAL_TRANSLATE_URL", settings.translate_model, settings.translate_api_key, "PORTAL_TRANSLATE")
+        return engine
+    model = settings.translate_model or ""
+    server = server_options(settings.translate_url, model, settings.translate_api_key, setting="PORTAL_TRANSLATE_URL")
+    if isinstance(engine, VllmEngine) and engine.options.profile.writes_to_order:
+        return engine
+    return TranslatingEngine(engine, ChatClient("translation", server, connections=_TRANSLATE_CONNECTIONS))
+
+
+def _refuse_alone(url: str, model: str | None, api_key: SecretStr | None, prefix: str) -> None:
+    given = [name for name, value in ((f"{prefix}_MODEL", model), (f"{prefix}_API_KEY", api_key)) if value is not None]
+    if given:
+        raise SettingsError(f"{given[0]} is set without {url}.", remedy=f"Set {url}, or unset {given[0]}.")
+
+
+def _require_licences(options: Sequence[VllmOptions], accepted: Sequence[str]) -> None:
+    codes = {each.profile.licence.code: each for each in options if each.profile.licence.code is not None}
+    unknown = next((code for code in accepted if code not in _known_licences()), None)
+    if unknown is not None:
+        raise SettingsError(
+            f"{LICENCE_SETTING}: there is no licence '{unknown}' to accept.",
+            remedy=f"It takes: {', '.join(_known_licences())}.",
+        )
+    for code, each in codes.items():
+        if code not in accepted:
+            licence = each.profile.licence
+            raise SettingsError(
+                f"The engine {each.name} serves {each.profile.title}, whose licence ({licence.name}) must be accepted "
+                f"first. {licence.limits}",
+                remedy=f"Read {licence.url}; if you may use it and accept it, set {LICENCE_SETTING}={code}.",
+            )
+
+
+def _known_licences() -> list[str]:
+    return sorted({profile.licence.code for profile in PROFILES.values() if profile.licence.code})
+
+
+def _fallback(options: VllmOptions, engines: Mapping[str, Engine]) -> Engine:
+    name = options.fallback or ""
+    if name == options.name or name not in engines:
+        others = [other for other in engines if other != options.name]
+        raise SettingsError(
+            f"PORTAL_ENGINES_FILE: the fallback '{name}' of engine {options.name} is no other engine.",
+            remedy=f"Use one of: {', '.join(others)}." if others else "Leave 'fallback' out: there is no other engine.",
+        )
+    return engines[name]

@@ -1,0 +1,1 @@
+"""What crosses packages for a tenant: deletion, the admin's list of tenants, and the dry run of other limits."""

@@ -1,0 +1,75 @@
+"""A quiet line under the header of every page: a threshold that was passed, or that new work is stopped and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from models.base import now
+from portal.domain import Limit
+from portal.errors import InvalidRequest
+from portal.services import Services
+from portal.ui import identity, markup, messages, shell, usage_words, words
+from portal.usage.limits import TenantState
+from portal.usage.notices import PERCENTS, Notice, close_notice, open_notices
+from portal.usage.standing import TenantStanding, standing_of
+
+
+class QuotaLine:
+    """Lays the line out on one page and answers its button."""
+
+    def __init__(self, services: Services) -> None:
+        self._database = services.database
+
+    def lay(self, page: gr.Blocks) -> None:
+        """Places the line, filled by the page's load event; called inside the page's Blocks context."""
+        line = shell.fragment("quota-line")
+        shell.on(page.load, messages.polled(self._load), outputs=line, queue=False)
+        shell.on(line.submit, messages.told(self._close), outputs=line)
+
+    def _load(self, request: gr.Request) -> Markup:
+        tenant_id = identity.principal_of(request).tenant_id
+        with self._database.reading() as session:
+            standing = standing_of(session, tenant_id)
+            found = open_notices(session, tenant_id, standing.counters)
+        return lines(found, standing)
+
+    def _close(self, event: gr.EventData, request: gr.Request) -> Markup:
+        tenant_id, chosen = identity.principal_of(request).tenant_id, _notice(event._data)
+        with self._database.transaction() as session:
+            close_notice(session, tenant_id, chosen, at=now())
+        return self._load(request)
+
+
+def lines(found: list[Notice], standing: TenantStanding) -> Markup:
+    """What there is to tell; nothing most of the time."""
+    return Markup("{}{}").format(_stopped(standing), markup.joined(_line(one, standing) for one in found))
+
+
+def _stopped(standing: TenantStanding) -> Markup:
+    terms = standing.terms
+    if terms.state is TenantState.ACTIVE:
+        return Markup("")
+    reason = f" The admin's reason: {terms.state_reason}" if terms.state_reason else ""
+    return Markup('<div class="quota-line" data-level="full" role="status"><p><b>{}</b>{} {}</p></div>').format(
+        words.NEW_WORK_STOPPED, reason, words.WHAT_STILL_WORKS
+    )
+
+
+def _line(one: Notice, standing: TenantStanding) -> Markup:
+    level = "full" if one.percent == PERCENTS[-1] else "warn" if one.percent >= PERCENTS[1] else "calm"
+    return Markup(
+        '<div class="quota-line" data-level="{}" role="status"><p>{} <a href="/usage">Usage</a></p>'
+        '<button type="button" class="quiet" data-action="close-notice" data-target="{}:{}:{}"'
+        ' aria-label="Close this notice">Close</button></div>'
+    ).format(level, usage_words.notice(one, standing), one.limit.value, one.period, one.percent)
+
+
+def _notice(sent: Any) -> Notice:
+    limit, _, rest = str(sent.get("target") or "").partition(":")
+    period, _, percent = rest.partition(":")
+    if limit not in tuple(Limit) or percent not in {str(known) for known in PERCENTS} or len(period) > 10:
+        raise InvalidRequest("There is no such notice.", remedy="Reload the page.")
+    return Notice(Limit(limit), period, int(percent))

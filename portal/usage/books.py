@@ -1,0 +1,154 @@
+"""Whether the books agree: entries = reservations = counters, tenant by tenant, at one moment.
+
+`check` changes nothing. `repair` makes reservations and counters say again what the entries say: entries are never
+changed, so they are the truth.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import case, func, select, update
+from sqlalchemy.orm import Session
+
+from models import LedgerEntry, Reservation, Tenant, TenantUsage
+from models.base import now
+from portal.usage.limits import terms_of
+from portal.usage.periods import Period, period_at
+
+Sums = tuple[int, int, int]  # reserved, posted, returned pages
+_KINDS = ("reserved", "posted", "returned")
+
+
+@dataclass
+class TenantBooks:
+    """A tenant's sums in pages, and each disagreement in words; none when the books agree."""
+
+    tenant_id: str
+    tenant_name: str
+    entries: Sums = (0, 0, 0)
+    reservations: Sums = (0, 0, 0)
+    pending: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def check(session: Session, *, at: datetime | None = None) -> list[TenantBooks]:
+    """All tenants' books, by name. Give it one snapshot (`Database.reading`), and it holds while work goes on."""
+    entered, held = _entered(session), _held(session)
+    usages = {usage.tenant_id: usage for usage in session.scalars(select(TenantUsage))}
+    checked = []
+    for tenant_id, name in session.execute(select(Tenant.id, Tenant.name).order_by(Tenant.name)).all():
+        own = held.get(tenant_id, [])
+        books = TenantBooks(
+            tenant_id,
+            name,
+            entries=_added(entered[tenant_id].values()),
+            reservations=_added((row.pages, row.posted, row.returned) for row in own),
+        )
+        books.faults += _faults_of_reservations(entered[tenant_id], own)
+        usage = usages.get(tenant_id)
+        if usage is not None:
+            books.pending = usage.pending_pages
+            period = period_at(at or now(), terms_of(session, tenant_id, at=at or now()).time_zone)
+            books.faults += _faults_of_counters(usage, own, period)
+        elif own:
+            books.faults.append("there are reservations and no counters")
+        checked.append(books)
+    return checked
+
+
+def repair(session: Session, tenant_id: str, *, at: datetime | None = None) -> None:
+    """Sets the tenant's reservations by its entries, and its counters by its reservations. Work waits meanwhile."""
+    reservations = session.scalars(
+        select(Reservation).where(Reservation.tenant_id == tenant_id).order_by(Reservation.id).with_for_update()
+    ).all()
+    entered = _entered(session, tenant_id)[tenant_id]
+    for row in reservations:
+        row.pages, row.posted, row.returned = entered.get(row.id, (0, 0, 0))
+        is_open = row.posted + row.returned < row.pages
+        row.closed_at = None if is_open else row.closed_at or now()
+    session.flush()
+    at = at or now()
+    period = period_at(at, terms_of(session, tenant_id, at=at).time_zone)
+    today = [row for row in reservations if row.day == period.day]
+    month = [row for row in reservations if row.month == period.month]
+    is_future = TenantUsage.uncharged_day > period.day
+    session.execute(
+        update(TenantUsage)
+        .where(TenantUsage.tenant_id == tenant_id)
+        .values(
+            day=period.day,
+            day_pages=sum(row.pages - row.returned for row in today),
+            day_posted=sum(row.posted for row in today),
+            uncharged_day=case((is_future, period.day), else_=TenantUsage.uncharged_day),
+            month=period.month,
+            month_pages=sum(row.pages - row.returned for row in month),
+            month_posted=sum(row.posted for row in month),
+            pending_pages=sum(row.pages - row.posted - row.returned for row in reservations),
+            window=0,
+            window_requests=0,
+            previous_requests=0,
+        )
+    )
+
+
+def _entered(session: Session, tenant_id: str | None = None) -> defaultdict[str, dict[str, Sums]]:
+    """Tenant → reservation → what its entries say."""
+    entry = LedgerEntry
+    kinds = [func.coalesce(func.sum(case((entry.kind == kind, entry.pages), else_=0)), 0) for kind in _KINDS]
+    own = () if tenant_id is None else (entry.tenant_id == tenant_id,)
+    rows = session.execute(
+        select(entry.tenant_id, entry.reservation_id, *kinds)
+        .where(*own)
+        .group_by(entry.tenant_id, entry.reservation_id)
+    )
+    found: defaultdict[str, dict[str, Sums]] = defaultdict(dict)
+    for owner, reservation_id, reserved, posted, returned in rows:
+        found[owner][reservation_id] = (int(reserved), int(posted), int(returned))
+    return found
+
+
+def _held(session: Session) -> dict[str, list[Reservation]]:
+    found: dict[str, list[Reservation]] = {}
+    for row in session.scalars(select(Reservation)):
+        found.setdefault(row.tenant_id, []).append(row)
+    return found
+
+
+def _added(sums: Iterable[Sums]) -> Sums:
+    rows = list(sums)
+    return sum(row[0] for row in rows), sum(row[1] for row in rows), sum(row[2] for row in rows)
+
+
+def _faults_of_reservations(entered: dict[str, Sums], own: list[Reservation]) -> Iterator[str]:
+    known = {row.id for row in own}
+    for row in own:
+        said = entered.get(row.id, (0, 0, 0))
+        if said != (row.pages, row.posted, row.returned):
+            yield f"{row.id} holds {(row.pages, row.posted, row.returned)} pages, its entries say {said}"
+        if (row.closed_at is None) != (row.posted + row.returned < row.pages):
+            yield f"{row.id} is {'open' if row.closed_at is None else 'closed'}, its pages say otherwise"
+    for reservation_id in entered.keys() - known:
+        yield f"entries of {reservation_id}, which is gone"
+
+
+def _faults_of_counters(usage: TenantUsage, own: list[Reservation], period: Period) -> Iterator[str]:
+    today = [row for row in own if row.day == usage.day]
+    month = [row for row in own if row.month == usage.month]
+    expected = {
+        "pending_pages": sum(row.pages - row.posted - row.returned for row in own),
+        "day_pages": sum(row.pages - row.returned for row in today),
+        "day_posted": sum(row.posted for row in today),
+        "month_pages": sum(row.pages - row.returned for row in month),
+        "month_posted": sum(row.posted for row in month),
+    }
+    for name, pages in expected.items():
+        if getattr(usage, name) != pages:
+            yield f"counter {name} is {getattr(usage, name)}, the reservations say {pages}"
+    # A change of zone may leave it two days ahead; more is a clock that was wrong once, and would lock the tenant out.
+    latest = f"{period.day_ends_at + timedelta(days=2):%Y-%m-%d}"
+    if max(usage.day, usage.uncharged_day) > latest:
+        yield f"counters are of {max(usage.day, usage.uncharged_day)}, which is yet to come"

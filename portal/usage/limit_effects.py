@@ -1,0 +1,127 @@
+"""What a change of limits does to a tenant, in words: a pure function of its terms before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from zoneinfo import ZoneInfo
+
+from portal.domain import Limit
+from portal.usage.counters import Counters
+from portal.usage.limit_values import LABELS, number_shown
+from portal.usage.limits import Terms
+from portal.usage.periods import Period, period_at
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One thing that differs: its name (a limit's, "plan" or "time_zone"), old and new, what counts against it now.
+
+    `used` is None where nothing is counted.
+    """
+
+    subject: str
+    label: str
+    old: float | str | None
+    new: float | str | None
+    used: int | None
+    words: str
+
+
+def effects(old: Terms, new: Terms, counters: Counters, *, at: datetime) -> tuple[Effect, ...]:
+    """All that differs between the terms, at the aware moment `at`, when `counters` count."""
+    return (*_plan_and_zone(old, new, at), *_limits(old, new, counters, period_at(at, new.time_zone)))
+
+
+def _plan_and_zone(old: Terms, new: Terms, at: datetime) -> Iterator[Effect]:
+    if old.plan != new.plan:
+        words = "Limits of its own stay; all others are the new plan's at once."
+        yield Effect("plan", "plan", old.plan, new.plan, None, words)
+    if old.time_zone != new.time_zone:
+        ends = period_at(at, new.time_zone).day_ends_at
+        words = (
+            f"Its days and months begin at midnight in {new.time_zone}; the present day ends "
+            f"{_clock(ends, new.time_zone)}. What was used stays counted until then."
+        )
+        yield Effect("time_zone", "time zone", old.time_zone, new.time_zone, None, words)
+
+
+def _limits(old: Terms, new: Terms, counters: Counters, period: Period) -> Iterator[Effect]:
+    for limit in Limit:
+        before, after = old.limits.value(limit), new.limits.value(limit)
+        if before != after:
+            used = _used(limit, counters, period.at)
+            words = _words(limit, (before, after), used or 0, period, new.time_zone)
+            yield Effect(limit.value, LABELS[limit], before, after, used, words)
+
+
+def _used(limit: Limit, counters: Counters, at: datetime) -> int | None:
+    return {
+        Limit.PAGES_PER_DAY: counters.day_pages,
+        Limit.PAGES_PER_MONTH: counters.month_pages,
+        Limit.REQUESTS_PER_MINUTE: ceil(counters.recent_requests(at)),
+        Limit.PAGES_IN_FLIGHT: counters.pending_pages,
+        Limit.UNCHARGED_PAGES_PER_DAY: counters.uncharged_pages,
+    }.get(limit)
+
+
+def _words(limit: Limit, values: tuple[float | None, float | None], used: int, period: Period, zone: str) -> str:
+    before, after = values
+    if limit is Limit.PAGES_PER_DAY:
+        return _quota(after, used, "today", period.day_ends_at, zone)
+    if limit is Limit.PAGES_PER_MONTH:
+        return _quota(after, used, "this month", period.month_ends_at, zone)
+    if limit is Limit.PAGES_IN_FLIGHT:
+        return _in_flight(after, used)
+    if limit is Limit.WEIGHT:
+        return f"When engines are full, it gets {(after or 1) / (before or 1):.3g} times the share that it had."
+    return _others(limit, after)
+
+
+def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: str) -> str:
+    if allowed is None:
+        return f"Nothing limits its pages {when} any more; {used:,} are used."
+    if used >= allowed:
+        verb = "has used all" if used == allowed else f"has used {used:,}"
+        of = f"of the new {allowed:,.0f}" if used != allowed else f"{allowed:,.0f}"
+        return (
+            f"The tenant {verb} {of} {when}: new work is refused until {_clock(ends, zone)}. "
+            "Pages that were accepted are still read."
+        )
+    return f"{allowed - used:,.0f} of {allowed:,.0f} pages are left {when}."
+
+
+def _in_flight(allowed: float | None, used: int) -> str:
+    if allowed is None:
+        return f"Nothing limits its pages in flight any more; {used:,} wait or are read."
+    if used >= allowed:
+        return (
+            f"{used:,} pages wait or are read, and stay accepted: new work is refused until fewer than "
+            f"{allowed:,.0f} are."
+        )
+    return f"{allowed - used:,.0f} pages more may wait now."
+
+
+def _others(limit: Limit, allowed: float | None) -> str:
+    value = number_shown(allowed)
+    sentences: dict[Limit, Callable[[], str]] = {
+        Limit.REQUESTS_PER_MINUTE: lambda: f"From now on more than {value} requests within a minute are refused.",
+        Limit.UNCHARGED_PAGES_PER_DAY: lambda: (
+            f"Blank and failed pages past {value} a day are charged like pages that were read."
+        ),
+        Limit.MAX_FILE_BYTES: lambda: f"New files over {value} bytes are refused; stored ones stay.",
+        Limit.MAX_DOCUMENT_PAGES: lambda: f"New documents of more than {value} pages are refused; stored ones stay.",
+        Limit.RETENTION_DAYS: lambda: (
+            f"Documents and results older than {value} days are deleted by the next clean-up, for good."
+        ),
+    }
+    if allowed is None:
+        return f"Nothing limits {LABELS[limit]} any more, but for the portal's own settings."
+    return sentences[limit]()
+
+
+def _clock(moment: datetime, zone: str) -> str:
+    local = moment.astimezone(ZoneInfo(zone))
+    return f"{local:%H:%M} on {local:%-d %B} ({zone})"

@@ -1,0 +1,144 @@
+"""Translations keep the shape of what they translate, whatever the model does to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portal.domain import PageImage, PageText, Task, TaskPrompt
+from portal.engine.answers import page_text
+from portal.engine.base import Call
+from portal.engine.fakes import FakeEngine, answers, blank
+from portal.engine.profiles.base import AnswerForm
+from portal.engine.translating import TranslatingEngine
+from portal.engine.translation import PIECE_CHARACTERS, Translator, pieces
+from portal.engine.vllm.client import ChatClient
+from portal.engine.vllm.options import ServerOptions
+from portal.errors import EngineError
+from tests.engine.vllm_bench import HUNYUAN, Read
+from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says
+
+IMAGE = PageImage(Path("page.png"), 600, 800)
+PAGE = "# Rechnung\n\nGesamt $x_1^2$ und `code`\n\n| Ware | Preis |\n| --- | --- |\n| Papier | 9.00 |\n\n$$\na+b\n$$"
+
+
+def _upper(body: dict[str, Any]) -> str:
+    """A translator that shouts."""
+    return str(body["messages"][-1]["content"]).upper()
+
+
+def _changed(change: Callable[[str], str]) -> Callable[[dict[str, Any]], str]:
+    return lambda body: change(str(body["messages"][-1]["content"]))
+
+
+@pytest.fixture
+def text_model() -> Any:
+    with running_vllm(model="Qwen/Qwen3-8B") as server:
+        server.always(says(_upper))
+        yield server
+
+
+def _client(server: ScriptedVllm) -> ChatClient:
+    return ChatClient("translation", ServerOptions(server.url, server.model), connections=2)
+
+
+def _translated(server: ScriptedVllm, markdown: str) -> PageText:
+    async def translating() -> PageText:
+        client = _client(server)
+        try:
+            page = page_text(markdown, AnswerForm.MARKDOWN, IMAGE)
+            return await Translator(client).translated(page, "en", Call("pag_1-1"))
+        finally:
+            await client.close()
+
+    return asyncio.run(translating())
+
+
+def _said(page: PageText) -> str:
+    assert page.translation is not None
+    return page.translation.markdown
+
+
+def test_tables_formulas_and_numbers_survive(text_model: ScriptedVllm) -> None:
+    page = _translated(text_model, PAGE)
+    assert _said(page) == (
+        "# RECHNUNG\n\nGESAMT $x_1^2$ UND `code`\n\n| WARE | PREIS |\n| --- | --- |\n| PAPIER | 9.00 |\n\n$$\na+b\n$$"
+    )
+    assert page.markdown == PAGE
+    assert "into English" in text_model.received[0].texts[0]
+    assert {received.headers["x-request-id"] for received in text_model.received} == {"pag_1-1"}
+
+
+def test_table_is_translated_cell_by_cell_when_the_model_breaks_it(text_model: ScriptedVllm) -> None:
+    text_model.always(says(_changed(lambda text: "no table" if "|" in text else text.upper())))
+    assert _said(_translated(text_model, PAGE)).count("| PAPIER | 9.00 |") == 1
+
+
+def test_text_stays_as_it_is_when_the_model_loses_a_formula_twice(text_model: ScriptedVllm) -> None:
+    text_model.always(says(_changed(lambda text: text.replace("⟦1⟧", "").upper())))
+    assert "Gesamt $x_1^2$ und `code`" in _said(_translated(text_model, PAGE))
+
+
+def test_page_is_marked_as_cut_when_the_translation_loops(text_model: ScriptedVllm) -> None:
+    text_model.always(repeats("und so weiter, "))
+    sentence = "Ein Satz, der lang genug ist. " + "".join(f"Und {chr(97 + n)}{chr(122 - n)}! " for n in range(26)) * 2
+    page = _translated(text_model, sentence.strip())
+    assert (page.truncated, _said(page)) == ("repetition", sentence.strip())
+
+
+def test_failure_of_the_text_model_is_the_pages(text_model: ScriptedVllm) -> None:
+    text_model.next(fails(Failure.UNAUTHORIZED))
+    with pytest.raises(EngineError) as caught:
+        _translated(text_model, "Ein Satz")
+    assert caught.value.code == "engine_unauthorized"
+
+
+def test_long_pages_are_split_at_blocks(text_model: ScriptedVllm) -> None:
+    paragraph = "".join(f"Ein Satz mit {chr(97 + n % 26)}{chr(97 + n * n % 25)} und Worten. " for n in range(60))
+    table = "| Ware | Preis |\n| --- | --- |\n" + "| Papier | neun |\n" * 400
+    page = _translated(text_model, "\n\n".join([paragraph.strip()] * 6 + [table.strip()]))
+    assert len(text_model.received) > 3
+    assert _said(page).count("UND WORTEN.") == 360
+    assert _said(page).count("| PAPIER | NEUN |") == 400
+    assert all(len(received.texts[-1]) <= PIECE_CHARACTERS + 100 for received in text_model.received)
+
+
+@given(st.lists(st.text(alphabet="ab .|-$`\n", min_size=1, max_size=80), max_size=12))
+def test_nothing_is_lost_when_a_page_is_split(blocks: list[str]) -> None:
+    page = page_text("\n\n".join(blocks), AnswerForm.MARKDOWN, IMAGE)
+    whole = "\n\n".join(piece.text for piece in pieces(page.markdown))
+    assert "".join(whole.split()) == "".join(page.markdown.split())
+
+
+def test_engine_that_only_reads_translates_with_a_text_model(text_model: ScriptedVllm) -> None:
+    prompt = TaskPrompt(task=Task.TRANSLATE, language="en")
+    engine = TranslatingEngine(FakeEngine(answers("Gesamt 9.00")), _client(text_model))
+    page = asyncio.run(engine.recognise(IMAGE, prompt))
+    assert (page.text, _said(page)) == ("Gesamt 9.00", "GESAMT 9.00")
+    nothing = TranslatingEngine(FakeEngine(blank()), _client(text_model))
+    assert asyncio.run(nothing.recognise(IMAGE, prompt)).translation is None
+
+
+def test_hunyuan_translates_from_the_image(
+    text_model: ScriptedVllm, page: PageImage, vllm: ScriptedVllm, read: Read
+) -> None:
+    vllm.model = HUNYUAN
+    vllm.next(says("合计 9.00"), says("Total 9.00"))
+    got = read(TaskPrompt(task=Task.TRANSLATE, language="en"))
+    assert (got.text, _said(got)) == ("合计 9.00", "Total 9.00")
+    assert "翻译为英文" in vllm.received[1].texts[-1]
+
+
+def test_generic_model_reads_then_translates_its_text(vllm: ScriptedVllm, read: Read) -> None:
+    vllm.model = "Qwen/Qwen3-VL-8B"
+    vllm.next(says("Gesamt"), says("Total"))
+    got = read(TaskPrompt(task=Task.TRANSLATE, language="fr"))
+    assert (got.text, _said(got)) == ("Gesamt", "Total")
+    assert "into French" in vllm.received[1].texts[0]
+    assert vllm.received[1].images == []

@@ -1,0 +1,112 @@
+"""The Admin page in a browser: a limit is seen before it is set, set and undone; the audit log is filtered."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+
+from tests.conftest import RunningPortal
+from tests.ui.conftest import Visitor, watch
+
+TABS = ("tenants", "requests", "plans", "dry-run", "audit", "overview")
+
+
+@pytest.fixture
+def admin(portal: RunningPortal, browser: Browser) -> Iterator[Visitor]:
+    """The portal's admin, signed in."""
+    context = browser.new_context(base_url=portal.url, viewport={"width": 1280, "height": 900})
+    visitor = Visitor(context.new_page(), portal.admin_email)
+    watch(visitor, portal.url)
+    visitor.page.goto("/login")
+    visitor.page.fill("#email", portal.admin_email)
+    visitor.page.fill("#password", portal.admin_password)
+    visitor.page.click("button[type=submit]")
+    visitor.page.wait_for_selector("#tenant-name", state="attached")
+    yield visitor
+    context.close()
+
+
+@pytest.fixture
+def tenant(portal: RunningPortal) -> str:
+    """A tenant whose name is hostile."""
+    name = f"<img src=x onerror=alert(1)> {secrets.token_hex(3)}"
+    email = f"{secrets.token_hex(4)}@x.example"
+    portal.command("admin", "create-tenant", "--name", name, "--email", email, "--password", "long password 1")
+    return name
+
+
+def test_page_is_unknown_to_all_but_admins(
+    portal: RunningPortal, admin: Visitor, sign_up: Callable[[str], Visitor]
+) -> None:
+    alice = sign_up("Alpha")
+    for path in ("/admin", "/admin/", "/admin?tab=audit", "/files/admin/audit.csv"):
+        assert alice.page.request.get(path).status == 404, path
+    expect(alice.page.locator(".shell nav")).not_to_contain_text("Admin")
+    assert httpx.get(f"{portal.url}/admin", headers={"Accept": "text/html"}).status_code == 303
+    expect(admin.open("/").locator(".shell nav")).to_contain_text("Admin")
+
+
+def test_limit_is_seen_set_and_undone_and_audited_with_its_request(admin: Visitor, tenant: str) -> None:
+    page = admin.open("/admin")
+    page.get_by_role("link", name=tenant).click()
+    page.fill("#new-pages_per_day", "0")
+    page.fill("form[data-action=preview] [name=reason]", "too loud")
+    page.click("#see-effect")
+    notice = page.locator("#admin-notice")
+    expect(notice).to_contain_text("5,000 → 0")
+    expect(notice).to_contain_text("new work is refused until 00:00")
+    row = page.locator(".limits tr").nth(1)
+    expect(row).to_contain_text("5,000")
+    page.click("#confirm-change")
+    expect(notice.get_by_role("heading")).to_have_text("Changed")
+    expect(row.locator("td").first).to_have_text("0")
+    page.click("#undo-change")
+    expect(row.locator("td").first).to_have_text("5,000")
+    page.goto("/admin?tab=audit")
+    page.fill("[name=tenant]", tenant)
+    page.fill("[name=action]", "limits.")
+    page.click("#filter-audit")
+    entries = page.locator(".audit-entry")
+    expect(entries).to_have_count(2)
+    expect(entries.nth(0)).to_contain_text("limits.undone")
+    expect(entries.nth(1)).to_contain_text("pages_per_day: 5000 → 0")
+    expect(entries.nth(1)).to_contain_text("request ")
+    saved = page.request.get(str(page.get_attribute("#audit-csv", "href")))
+    assert (saved.status, len(saved.text().splitlines())) == (200, 3)
+    assert (admin.alerts, admin.faults, admin.outside) == ([], [], [])
+
+
+def test_tenant_is_deleted_only_when_its_name_is_typed(admin: Visitor, tenant: str) -> None:
+    page = admin.open("/admin")
+    page.get_by_role("link", name=tenant).click()
+    form = page.locator("form[data-action=delete]")
+    form.locator("input").fill("another")
+    page.click("#delete-tenant")
+    expect(page.locator("#admin-notice")).to_contain_text("The typed name is not the tenant's")
+    form.locator("input").fill(tenant)
+    page.click("#delete-tenant")
+    expect(page.locator("#admin-notice")).to_contain_text("is deleted")
+    expect(page.locator("#admin-body")).to_contain_text("There is no such tenant")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_tab_has_no_serious_fault_and_fits(admin: Visitor, tenant: str, width: int, scheme: str) -> None:
+    page = admin.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    for tab in TABS:
+        admin.open(f"/admin?tab={tab}")
+        page.locator("#admin-body :is(section, form, .empty)").first.wait_for()
+        if tab == "tenants" and width == 390:
+            page.get_by_role("link", name=tenant).click()
+            page.locator(".limits").wait_for()
+        found = Axe().run(page).response["violations"]
+        serious = [fault for fault in found if fault["impact"] in ("serious", "critical")]
+        assert serious == [], [(tab, fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
