@@ -362,7 +362,7 @@ class _Call:
     def _logprobs(self, tokens: list[str]) -> dict[str, Any] | None:
         if not self.body.get("logprobs"):
             return None
-        content = [
+        content: list[dict[str, Any]] = [
             {"token": token, "logprob": self.reply.logprob, "bytes": None, "top_logprobs": []} for token in tokens
         ]
         return {"content": content}
