@@ -161,6 +161,8 @@ def _command(view: ApiKeyView, key: str, base_url: str) -> tuple[str, str]:
         return "Read a scan with it:", f'{call} -F files=@scan.png "{base_url}/v1/jobs?wait=60"'
     if Scope.READ in view.scopes:
         return "List your jobs with it:", f'{call} "{base_url}/v1/jobs"'
+    if Scope.CHAT in view.scopes:
+        return "List the models that it may ask:", f'{call} "{base_url}/v1/models"'
     return "See what it is:", f'{call} "{base_url}/v1/me"'
 
 

@@ -38,6 +38,8 @@ PAGE_STATES = {
 SCOPES = {
     Scope.OCR: "Submit scans",
     Scope.READ: "Read results",
+    Scope.CHAT: "Chat completions (OpenAI's clients)",
+    Scope.PROMPT: "Prompts of your own in them",
     Scope.MEMBERS: "Manage members and invites (owners)",
 }
 LIMITS = {

@@ -123,6 +123,12 @@ def test_replaced_key_follows_its_replacement_when_listed() -> None:
 
 
 def test_command_is_one_that_the_keys_scopes_allow() -> None:
-    for scopes, part in (((Scope.OCR,), "/v1/jobs?wait=60"), ((Scope.READ,), "/v1/jobs"), ((Scope.CHAT,), "/v1/me")):
-        shown_key = keys.new_key(key("k", scopes=scopes), "ocr_a_b", "http://x")
+    own = (
+        (Scope.OCR, "/v1/jobs?wait=60"),
+        (Scope.READ, "/v1/jobs"),
+        (Scope.CHAT, "/v1/models"),
+        (Scope.PROMPT, "/v1/me"),
+    )
+    for scope, part in own:
+        shown_key = keys.new_key(key("k", scopes=(scope,)), "ocr_a_b", "http://x")
         assert f"http://x{part}&#34;</code>" in shown_key
