@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-TABLES = ("accuracy", "throughput", "start", "history", "usage", "viewer", "admission", "kills", "gateway", "fairness")
+TABLES = (
+    *("accuracy", "throughput", "start", "history", "usage", "viewer", "fields"),
+    *("admission", "kills", "gateway", "fairness"),
+)
 WITH_VLLM = ("sharing",)  # `make bench-sharing`: not among all
 
 

@@ -5,6 +5,7 @@ from models.audit import AuditEntry
 from models.base import Base
 from models.deletion import DeletionRecord
 from models.document import DocumentRow
+from models.field_template import FieldTemplate
 from models.invite import Invite
 from models.job import Job
 from models.member import Member
@@ -22,6 +23,7 @@ __all__ = [
     "Base",
     "DeletionRecord",
     "DocumentRow",
+    "FieldTemplate",
     "Invite",
     "Job",
     "LedgerEntry",

@@ -15,8 +15,10 @@ class Page(Base):
     """One page of one job. `position` counts from 1 over the job, `number` from 1 within its document.
 
     `result` is the PageText as JSON once the page succeeded, `lines_to_check` the number of its lines that a person
-    should compare with the page (NULL where the engine gives no scores). `claimed_by` names the process that works
-    on it. `attempt` counts on over retries; `attempts_before_retry` is where it stood at the last one.
+    should compare with the page (NULL where the engine gives no scores). `fields` are the values of the task fields,
+    apart from the result, since people correct them and lists of many documents show them alone. `claimed_by` names
+    the process that works on it. `attempt` counts on over retries; `attempts_before_retry` is where it stood at the
+    last one.
     `rerun_key` hashes the page's bytes with all that decides how it reads: within a tenant, equal keys read alike.
     `reused_page_id` is the page whose reading was taken over instead of being read again.
     """
@@ -46,6 +48,7 @@ class Page(Base):
     error_message: Mapped[str | None] = mapped_column(String(500))
     error_remedy: Mapped[str | None] = mapped_column(String(500))
     result: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
+    fields: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     attempts_before_retry: Mapped[int] = mapped_column(default=0, server_default="0")

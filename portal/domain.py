@@ -50,6 +50,28 @@ class Task(StrEnum):
     TRANSLATE = "translate"
 
 
+class FieldType(StrEnum):
+    """What a field's value is; `rows` are objects with fields of their own, such as the lines of an invoice."""
+
+    TEXT = "text"
+    DATE = "date"
+    MONEY = "money"
+    NUMBER = "number"
+    ID = "id"
+    IBAN = "iban"
+    EMAIL = "email"
+    PHONE = "phone"
+    ROWS = "rows"
+
+
+class FieldState(StrEnum):
+    """Whether a value is as it was read, checked by a person, or breaks a rule."""
+
+    READ = "read"
+    CHECKED = "checked"
+    RULE_FAILED = "rule_failed"
+
+
 class Mode(StrEnum):
     """How `extract` is asked: the page as a document (Markdown), as plain text, as lines with boxes, as subtitles."""
 
@@ -154,21 +176,90 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPrompt:
-    """What is asked of each page: the task, its mode (extract), the fields (fields), the target language (translate).
+class FieldSpec:
+    """One field that is asked for, with the rules that its value must keep.
 
-    `language` is a code of portal.languages.
+    `allowed` values, an RE2 `pattern` for the whole value, `minimum` and `maximum` (numbers and amounts as decimal
+    text, dates as ISO 8601); empty or None is no rule. `not_before` names a date field of the same document.
+    `sum_of` are alternatives, each fields (or `rows.column`, summed up) joined by '+': one must add up to the value.
+    `children` are the columns of a `rows` field.
+    """
+
+    name: str
+    type: FieldType = FieldType.TEXT
+    required: bool = False
+    many: bool = False
+    description: str = ""
+    allowed: tuple[str, ...] = ()
+    pattern: str | None = None
+    minimum: str | None = None
+    maximum: str | None = None
+    not_before: str | None = None
+    sum_of: tuple[str, ...] = ()
+    children: tuple[FieldSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOriginal:
+    """What an engine had read before a person corrected it."""
+
+    value: str | None
+    raw: str | None
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """What was found for one field; `value` is None where nothing was found, never a guess.
+
+    `value` is normalised: dates ISO 8601, amounts and numbers decimal text, IBANs without spaces. `raw` is what the
+    page says. `box` and `quad` are where, `page` the page's position in its job (None: the page it belongs to).
+    `score` 0–1 is how sure the find is, `how` the way it was found, in words. A corrected value keeps its `original`.
+    A `many` field has several values of its name; a `rows` field has `rows` and no value.
+    """
+
+    name: str
+    value: str | None = None
+    raw: str | None = None
+    currency: str | None = None
+    box: Box | None = None
+    quad: Quad | None = None
+    score: float | None = None
+    how: str | None = None
+    page: int | None = None
+    state: FieldState = FieldState.READ
+    messages: tuple[str, ...] = ()
+    original: FieldOriginal | None = None
+    checked_by: str | None = None
+    rows: tuple[tuple[FieldValue, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRef:
+    """The template that a run's fields came from, as it was at that version."""
+
+    name: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrompt:
+    """What is asked of each page.
+
+    The task, its mode (extract), the fields (fields) and the template that they are, the target language (translate), a
+    code of portal.languages.
     """
 
     task: Task = Task.EXTRACT
-    fields: tuple[str, ...] = ()
+    fields: tuple[FieldSpec, ...] = ()
     language: str | None = None
     mode: Mode = Mode.DOCUMENT
+    template: TemplateRef | None = None
 
     @property
     def field_names(self) -> tuple[str, ...]:
         """The names of the fields, in the order they were asked for."""
-        return self.fields
+        return tuple(spec.name for spec in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +337,7 @@ class PageText:
     tilt. `confidence` is the mean line score weighted by text length, None where the engine gives none.
     `truncated` names why the text was cut ("repetition", "length"), None when whole. `check_below` is the score
     under which the engine's profile says that a person should compare a line with the page, None without scores.
+    `fields` are the values found for the task fields, None for other tasks.
     `figures` are the boxes of pictures on the page, where the engine finds them. `translation` is there when asked for.
     """
 
@@ -259,6 +351,7 @@ class PageText:
     skew_degrees: float = 0.0
     truncated: str | None = None
     check_below: float | None = None
+    fields: tuple[FieldValue, ...] | None = None
     figures: tuple[Box, ...] = ()
     translation: Translation | None = None
 

@@ -39,7 +39,7 @@ def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> Non
     portal.command("admin", "create-tenant", "--name", "reader", "--email", "r@r.example", "--password", "read me now")
     key = portal.command("admin", "create-key", "--tenant", "reader", "--scopes", "ocr,read").strip()
     blocks = [block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "curl" in block]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     job = ""
     answers = []
     for block in blocks:
@@ -53,6 +53,8 @@ def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> Non
         job = job or json.loads(done.stdout)["id"]
     assert json.loads(answers[0])["state"] == "succeeded"
     assert len(answers[1].split()) > 5
+    asked = json.loads(answers[2])
+    assert (asked["state"], asked["template"]["name"]) == ("succeeded", "receipt")
 
 
 def test_no_placeholder_is_left() -> None:

@@ -70,6 +70,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "job_not_finished": Refusal(
         409, "The job is queued or running; with partial=true: no page of it is read yet. Wait."
     ),
+    "no_fields": Refusal(409, "CSV is asked of a job that is not of the task fields."),
     "no_result": Refusal(409, "The job is over and no page of it was read; its pages say why."),
     "page_not_failed": Refusal(409, "A page that is to be retried has not failed; only failed ones are."),
     "nothing_to_retry": Refusal(409, "No page of the job has failed."),
@@ -183,8 +184,20 @@ JOB_FORM: dict[str, Any] = {
                         },
                         "fields": {
                             "type": "string",
-                            "description": "For the task fields: names with commas, or a JSON list",
+                            "description": "For the task fields: names with commas, a JSON list of names or of rows "
+                            "as templates have them, or a JSON Schema (an object of scalars, arrays of scalars and "
+                            "arrays of objects)",
                             "examples": ["invoice number, total"],
+                        },
+                        "schema": {
+                            "type": "string",
+                            "contentMediaType": "application/json",
+                            "description": "The same as a JSON Schema in `fields`",
+                        },
+                        "template": {
+                            "type": "string",
+                            "description": "The name of a template of /v1/templates, in place of `fields`",
+                            "examples": ["receipt"],
                         },
                         "options": {
                             "type": "string",
@@ -233,7 +246,7 @@ def job_submission() -> Responses:
         200: {"description": "Finished within `wait`; the body is the same", "headers": RATE_LIMIT_HEADERS},
         202: {"headers": RATE_LIMIT_HEADERS},
     }
-    return finished | writing("no_files", "too_many_files", *_BODY_ERRORS, *_FILE_ERRORS, *_ORDER_ERRORS)
+    return finished | writing("no_files", "too_many_files", "not_found", *_BODY_ERRORS, *_FILE_ERRORS, *_ORDER_ERRORS)
 
 
 def job_list() -> Responses:
@@ -288,12 +301,13 @@ def json_request(request: type[BaseModel]) -> dict[str, Any]:
 
 
 def result() -> Responses:
-    """What GET …/result answers: a file of one of three kinds."""
+    """What GET …/result answers: a file of one of four kinds."""
     text = {"schema": {"type": "string"}}
     kinds = {"text/plain": text, "text/markdown": text, "application/json": {"schema": {"type": "object"}}}
+    kinds |= {"text/csv": text}
     header = {"description": "The job's state when the file was made", "schema": {"type": "string"}}
     own: Responses = {200: {"description": "The file", "content": kinds, "headers": {"X-Job-State": header}}}
-    return own | reading("not_found", "job_not_finished", "no_result", "invalid_request", "query_too_slow")
+    return own | reading("not_found", "job_not_finished", "no_result", "no_fields", "invalid_request", "query_too_slow")
 
 
 def page_image() -> Responses:

@@ -27,6 +27,11 @@ CURL: Mapping[str, str] = {
   printf 'data:application/pdf;base64,'; base64 < scan.pdf | tr -d '\\n'
   printf '"}}}}'; }} | curl -sS "{{base}}/v1/ocr" {_AUTH} \\
   -H "Content-Type: application/json" --data-binary @-""",
+    "get /v1/templates": f'curl -sS "{{base}}/v1/templates" {_AUTH}',
+    "get /v1/templates/{name}": f'curl -sS "{{base}}/v1/templates/invoice" {_AUTH}',
+    "post /v1/templates": f"""curl -sS "{{base}}/v1/templates" {_AUTH} -H "Content-Type: application/json" \\
+  -d '{{"name": "delivery notes", "fields": [{{"name": "delivery date", "type": "date", "required": true}}]}}'""",
+    "delete /v1/templates/{name}": f'curl -sS -X DELETE "{{base}}/v1/templates/delivery%20notes" {_AUTH}',
     "post /v1/chat/completions": f"""{{ printf '{{"model": "default", "messages": [{{"role": "user", "content": ['
   printf '{{"type": "image_url", "image_url": {{"url": "data:image/png;base64,'; base64 < scan.png | tr -d '\\n'
   printf '"}}}}]}}]}}'; }} | curl -sS "{{base}}/v1/chat/completions" {_AUTH} \\

@@ -1,22 +1,26 @@
-"""The plain parts of a job's form (`task`, `fields`, `options`) become an Order."""
+"""The plain parts of a job's form (`task`, `fields`, `template`, `options`) become an Order."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from portal.api.problems import first_invalid, invalid_parameter
-from portal.domain import Mode, Task, TaskPrompt
+from portal.domain import FieldSpec, Mode, Task, TaskPrompt
+from portal.engine.fields.specs import specs_from_json, specs_from_names, specs_from_schema
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
 from portal.jobs.page_numbers import MAX_TEXT_LENGTH, parse_page_numbers
 from portal.jobs.submission import Order
+from portal.jobs.templates import Template
 from portal.languages import language_code
 
-TEXT_NAMES = frozenset({"task", "fields", "options"})
+TEXT_NAMES = frozenset({"task", "fields", "schema", "template", "options"})
+
+FindTemplate = Callable[[str], Template]
 
 
 def _printable(text: str) -> str:
@@ -67,21 +71,36 @@ class JobOptions(BaseModel):
     ] = False
 
 
-def order_from(texts: Mapping[str, str], *, max_pages: int) -> Order:
-    """The order that a form's plain parts describe. Raises InvalidRequest naming the part."""
+def order_from(texts: Mapping[str, str], *, max_pages: int, find_template: FindTemplate) -> Order:
+    """The order that a form's plain parts describe.
+
+    Raises InvalidRequest naming the part, and what `find_template` raises for an unknown name.
+    """
     options = _options(texts.get("options", ""))
-    prompt = TaskPrompt(
-        task=_task(texts.get("task", "")),
-        fields=_fields(texts.get("fields", "")),
-        language=_language(options.language),
-        mode=options.mode or Mode.DOCUMENT,
-    )
+    prompt = _prompt(texts, options, find_template)
     _refuse_unused(prompt)
     return Order(
         prompt=prompt,
         engine=options.engine,
         page_numbers=_pages(options.pages, max_pages),
         is_fresh=options.fresh,
+    )
+
+
+def _prompt(texts: Mapping[str, str], options: JobOptions, find_template: FindTemplate) -> TaskPrompt:
+    task, name = _task(texts.get("task", "")), texts.get("template", "").strip()
+    given = [part for part in ("fields", "schema", "template") if texts.get(part, "").strip()]
+    if given and task is not Task.FIELDS:
+        raise invalid_parameter(("body", given[0]), f"belongs to the task '{Task.FIELDS}', not to '{task}'")
+    if len(given) > 1:
+        raise invalid_parameter(("body", given[1]), f"cannot be sent together with '{given[0]}'")
+    template = find_template(name) if name else None
+    return TaskPrompt(
+        task=task,
+        fields=template.specs if template else _fields(texts.get("schema", "") or texts.get("fields", "")),
+        language=_language(options.language),
+        mode=options.mode or Mode.DOCUMENT,
+        template=template.ref if template else None,
     )
 
 
@@ -92,13 +111,15 @@ def _task(text: str) -> Task:
         raise invalid_parameter(("body", "task"), f"must be one of: {', '.join(Task)}") from None
 
 
-def _fields(text: str) -> tuple[str, ...]:
-    if text.lstrip().startswith("["):
-        names = _json(text, "fields")
-    else:
-        names = [name for name in text.split(",") if name.strip()]
+def _fields(text: str) -> tuple[FieldSpec, ...]:
+    """Names with commas, a JSON list of names or of rows as templates have them, or a JSON Schema."""
+    if text.lstrip().startswith("{"):
+        return specs_from_schema(cast("dict[str, Any]", _json(text, "fields")))
+    names = _json(text, "fields") if text.lstrip().startswith("[") else [one for one in text.split(",") if one.strip()]
+    if isinstance(names, list) and any(isinstance(one, dict) for one in names):
+        return specs_from_json(names)
     try:
-        return tuple(dict.fromkeys(_FIELD_NAMES.validate_python(names)))
+        return specs_from_names(_FIELD_NAMES.validate_python(names))
     except ValidationError as error:
         raise _named("fields", error) from None
 
@@ -122,8 +143,6 @@ def _pages(text: str | None, max_pages: int) -> tuple[int, ...] | None:
 
 
 def _refuse_unused(prompt: TaskPrompt) -> None:
-    if prompt.fields and prompt.task is not Task.FIELDS:
-        raise invalid_parameter(("body", "fields"), f"belongs to the task '{Task.FIELDS}', not to '{prompt.task}'")
     if prompt.mode is not Mode.DOCUMENT and prompt.task is not Task.EXTRACT:
         raise invalid_parameter(
             ("body", "options", "mode"), f"belongs to the task '{Task.EXTRACT}', not to '{prompt.task}'"

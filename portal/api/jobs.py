@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
@@ -24,7 +25,7 @@ from portal.errors import Unavailable
 from portal.http.downloads import result_download
 from portal.http.given import PortalServices
 from portal.http.ids import JobId, possible_id
-from portal.jobs import endings, history, queries
+from portal.jobs import endings, history, queries, templates
 from portal.jobs.queries import JobView
 from portal.jobs.retry import MAX_POSITIONS, retry
 from portal.jobs.search import MAX_CHARACTERS, MAX_WORDS
@@ -80,7 +81,8 @@ async def create_job(
     limits = services.settings.intake
     async with request_folder(services.settings.store.data_dir) as folder:
         form = await read_form(request, folder, limits=limits, text_names=TEXT_NAMES)
-        order = order_from(form.texts, max_pages=limits.max_document_pages)
+        find = partial(templates.get_template, services.jobs, principal.tenant_id)
+        order = await run_in_threadpool(order_from, form.texts, max_pages=limits.max_document_pages, find_template=find)
         uploads = [Upload(file.file_name, file.path) for file in form.files]
         job = await run_in_threadpool(submit, services.jobs, principal, uploads, order)
     response.headers.update(await run_in_threadpool(rate_limit_headers_of, services, principal))

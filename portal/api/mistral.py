@@ -57,6 +57,23 @@ class FileReference(_Request):
     file_id: str
 
 
+class AnnotationSchema(_Request):
+    """A JSON Schema with its name."""
+
+    name: str | None = None
+    description: str | None = None
+    # `schema` is a method of every model; `schema_definition` is what Mistral's SDK calls it in Python.
+    schema_definition: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = None
+
+
+class AnnotationFormat(_Request):
+    """What is asked of the document as a whole."""
+
+    type: Literal["json_schema", "text"]
+    json_schema: AnnotationSchema | None = None
+
+
 class OcrRequest(_Request):
     """One document to read."""
 
@@ -80,7 +97,9 @@ class OcrRequest(_Request):
     extract_header: bool | None = Field(default=None, description="Only false")
     extract_footer: bool | None = Field(default=None, description="Only false")
     bbox_annotation_format: dict[str, Any] | None = Field(default=None, description="Not offered")
-    document_annotation_format: dict[str, Any] | None = Field(default=None, description="Not offered")
+    document_annotation_format: AnnotationFormat | None = Field(
+        default=None, description="Fields to read, as a JSON Schema; they come in `document_annotation`"
+    )
     document_annotation_prompt: str | None = Field(default=None, description="Not offered")
     id: str | None = Field(default=None, max_length=200, description="Accepted and not used")
 
@@ -167,7 +186,6 @@ def refuse_unsupported(order: OcrRequest) -> None:
         "extract_header": bool(order.extract_header),
         "extract_footer": bool(order.extract_footer),
         "bbox_annotation_format": order.bbox_annotation_format is not None,
-        "document_annotation_format": order.document_annotation_format is not None,
         "document_annotation_prompt": order.document_annotation_prompt is not None,
         "confidence_scores_granularity": order.confidence_scores_granularity == "word",
     }
@@ -178,6 +196,16 @@ def refuse_unsupported(order: OcrRequest) -> None:
                 code="option_not_offered",
                 remedy=f"Leave '{name}' out; /docs says what each option takes.",
             )
+
+
+def asked_schema(order: OcrRequest) -> dict[str, Any] | None:
+    """The JSON Schema of the fields that are asked for, None where none are. Raises InvalidRequest."""
+    format = order.document_annotation_format
+    if format is None or format.type == "text":
+        return None
+    if format.json_schema is None:
+        raise invalid_parameter(("body", "document_annotation_format"), "has no json_schema")
+    return format.json_schema.schema_definition
 
 
 def engine_name(model: str | None) -> str:

@@ -6,6 +6,7 @@ It is a job like any other, so it is queued fairly and stands in the history; th
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from portal.api.mistral import (
     OcrRequest,
     OcrResponse,
     UsageInfo,
+    asked_schema,
     document_url,
     engine_name,
     page_body,
@@ -35,10 +37,13 @@ from portal.api.mistral import (
 )
 from portal.api.problems import ProblemRoute, first_invalid
 from portal.documents.intake import Upload
-from portal.domain import JobState, Principal, TaskPrompt
+from portal.domain import JobState, Principal, Task, TaskPrompt
+from portal.engine.fields.annotation import annotation
+from portal.engine.fields.specs import specs_from_schema
 from portal.errors import Conflict, InvalidRequest, NotFound, PageOutOfRange, PortalError, StillRunning, Unavailable
 from portal.http.given import PortalServices
 from portal.jobs import endings, queries
+from portal.jobs.fields import document_fields
 from portal.jobs.queries import JobView
 from portal.jobs.submission import Order, submit
 from portal.jobs.waiting import engine_to_wait_for, waiting_place
@@ -95,8 +100,18 @@ async def read_document(
             except PortalError as error:
                 _tell_job(error, job.id)
                 raise
+    found = await run_in_threadpool(_annotation, services, principal, job, asked)
     pages = queries.read_pages(services.jobs, principal.tenant_id, job.id)
-    return StreamingResponse(_response(job, pages, asked), media_type="application/json", headers=limits)
+    return StreamingResponse(_response(job, pages, asked, found), media_type="application/json", headers=limits)
+
+
+def _annotation(services: Services, principal: Principal, job: JobView, asked: OcrRequest) -> str | None:
+    """The document's fields as JSON text, as Mistral's API has them; None where none were asked for."""
+    schema = asked_schema(asked)
+    if schema is None:
+        return None
+    specs, documents = document_fields(services.jobs, principal.tenant_id, job.id)
+    return json.dumps(annotation(specs, documents[0].values, schema), ensure_ascii=False)
 
 
 def _checked(body: JsonBody[IncomingFile]) -> OcrRequest:
@@ -124,8 +139,10 @@ def _upload(asked: OcrRequest, body: JsonBody[IncomingFile]) -> Upload:
 
 
 def _order(asked: OcrRequest, *, max_pages: int) -> Order:
+    schema = asked_schema(asked)
+    prompt = TaskPrompt() if schema is None else TaskPrompt(Task.FIELDS, specs_from_schema(schema))
     return Order(
-        prompt=TaskPrompt(),
+        prompt=prompt,
         engine=engine_name(asked.model),
         page_numbers=page_numbers(asked.pages, max_pages=max_pages),
     )
@@ -190,7 +207,7 @@ def _require_a_page(job: JobView) -> None:
     )
 
 
-def _response(job: JobView, pages: Iterable[ReadPage], asked: OcrRequest) -> Iterator[bytes]:
+def _response(job: JobView, pages: Iterable[ReadPage], asked: OcrRequest, annotated: str | None) -> Iterator[bytes]:
     """An OcrResponse as JSON, page by page: the whole of a large document is never in memory."""
     whole = OcrResponse(
         pages=[],
@@ -198,6 +215,7 @@ def _response(job: JobView, pages: Iterable[ReadPage], asked: OcrRequest) -> Ite
         usage_info=UsageInfo(
             pages_processed=job.pages_done, doc_size_bytes=sum(document.byte_size for document in job.documents)
         ),
+        document_annotation=annotated,
         job_id=job.id,
         failed_pages=_failed_pages(job),
     ).model_dump_json()

@@ -91,6 +91,13 @@ class JobLinks(_Body):
     retry: str | None = Field(description="null while no page of the job has failed")
 
 
+class TemplateRefBody(_Body):
+    """The template of a run, as it was at that version."""
+
+    name: str
+    version: int
+
+
 class JobSummary(_Body):
     """A job without its pages, as in lists."""
 
@@ -98,7 +105,8 @@ class JobSummary(_Body):
     object: Literal["job"] = "job"
     state: JobState
     task: Task
-    fields: list[str]
+    fields: list[str] = Field(description="Names of the fields asked for")
+    template: TemplateRefBody | None
     language: str | None = Field(description="Code of the language that the pages are translated into")
     mode: Mode = Field(description="How 'extract' was asked")
     engine: str
@@ -336,6 +344,7 @@ def _summary(job: JobView) -> dict[str, Any]:
         "state": job.state,
         "task": job.task,
         "fields": list(job.prompt.field_names),
+        "template": None if job.prompt.template is None else TemplateRefBody.model_validate(job.prompt.template),
         "language": job.prompt.language,
         "mode": job.prompt.mode,
         "engine": job.engine,

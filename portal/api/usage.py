@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -20,6 +21,7 @@ from portal.documents.intake import Upload
 from portal.http.given import PortalServices
 from portal.http.usage_csv import usage_csv
 from portal.jobs.price import price
+from portal.jobs.templates import get_template
 from portal.usage.forecast import runs_out_at
 from portal.usage.reports import DEFAULT_DAYS, last_days, usage_report
 from portal.usage.standing import standing_of
@@ -77,7 +79,8 @@ async def ask_price(request: Request, services: PortalServices, principal: Submi
     limits = services.settings.intake
     async with request_folder(services.settings.store.data_dir) as folder:
         form = await read_form(request, folder, limits=limits, text_names=TEXT_NAMES)
-        order = order_from(form.texts, max_pages=limits.max_document_pages)
+        find = partial(get_template, services.jobs, principal.tenant_id)
+        order = await run_in_threadpool(order_from, form.texts, max_pages=limits.max_document_pages, find_template=find)
         uploads = [Upload(file.file_name, file.path) for file in form.files]
         return price_body(await run_in_threadpool(price, services.jobs, principal, uploads, order))
 

@@ -16,7 +16,7 @@ from threading import Lock
 from PIL import Image, ImageDraw, ImageFont
 
 from portal.children import ChildFailure, ChildLimits, ChildPool
-from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
+from portal.domain import EngineCapability, FieldSpec, FieldType, PageImage, PageText, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.capacity import free_memory_bytes, usable_cores
 from portal.errors import EngineError, TaskUnavailable
@@ -29,17 +29,17 @@ ALONE_THREADS = 2
 # under a third do. 0.97 marks 46 and is no surer, 0.99 marks 211: a mark on every fourth line tells nobody anything.
 CHECK_BELOW = 0.98
 PROBE_TEXT = "Invoice 4711 Total 9.00"
+_PROBE_PROMPT = TaskPrompt(Task.FIELDS, (FieldSpec("total", FieldType.MONEY),))
 
 CAPABILITY = EngineCapability(
     name="embedded",
     checkpoint="PP-OCRv6-small",
-    profile_version="2",
-    tasks=frozenset({Task.EXTRACT}),
+    profile_version="3",
+    tasks=frozenset({Task.EXTRACT, Task.FIELDS}),
     languages=("da", "de", "en", "es", "fr", "it", "ja", "nl", "pt", "sv", "zh"),
     purpose="Text with a box and a score for each line, on this machine's processor.",
     licence="Apache-2.0",
     unavailable={
-        Task.FIELDS: "The embedded engine reads text but does not pick fields from it.",
         Task.TRANSLATE: "The embedded engine reads text but cannot translate: that needs a language model on vLLM.",
     },
 )
@@ -75,7 +75,7 @@ class EmbeddedEngine:
         """Warms every worker with a page of known text. Raises EngineError when it is not read."""
         with tempfile.TemporaryDirectory(prefix="portal-probe-") as folder:
             image = probe_image(Path(folder) / "probe.png")
-            pages = await asyncio.gather(*(self.recognise(image, TaskPrompt()) for _ in range(self.slots)))
+            pages = await asyncio.gather(*(self.recognise(image, _PROBE_PROMPT) for _ in range(self.slots)))
         if any(page.text != PROBE_TEXT for page in pages):
             raise EngineError(
                 "The embedded engine does not read its own test page.",
@@ -87,11 +87,11 @@ class EmbeddedEngine:
         """Nothing to ask: a child that dies is replaced by a fresh one."""
 
     async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
-        """Reads one page in a child. Raises TaskUnavailable for other tasks than extract, EngineError on failure."""
+        """Reads one page in a child, and finds its fields there. Raises TaskUnavailable, EngineError on failure."""
         if prompt.task not in self.capability.tasks:
             raise TaskUnavailable(self.capability.unavailable[prompt.task])
         try:
-            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, image)
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, image, prompt)
         except RuntimeError as error:  # the executor was shut down
             raise _engine_error(ChildFailure("closed"), self._page_seconds) from error
         return await reading
@@ -104,13 +104,13 @@ class EmbeddedEngine:
         self._children.close()
         self._threads.shutdown(wait=True)
 
-    def _read(self, image: PageImage) -> PageText:
+    def _read(self, image: PageImage, prompt: TaskPrompt) -> PageText:
         # The child's module loads OpenCV and onnxruntime, so the portal only ever names it.
         with self._lock:
             self._pages_now += 1
             threads = ALONE_THREADS if self._pages_now * ALONE_THREADS <= self._cores else 1
         try:
-            return self._children.run(_read_page, str(image.path), threads, wall_seconds=self._page_seconds)
+            return self._children.run(_read_page, str(image.path), threads, prompt, wall_seconds=self._page_seconds)
         except ChildFailure as failure:
             raise _engine_error(failure, self._page_seconds) from failure
         finally:
@@ -126,10 +126,15 @@ def probe_image(path: Path) -> PageImage:
     return PageImage(path, *image.size)
 
 
-def _read_page(path: str, threads: int) -> PageText:
+def _read_page(path: str, threads: int, prompt: TaskPrompt) -> PageText:
     from portal.engine.page_reader import read_page
 
-    return replace(read_page(path, threads), check_below=CHECK_BELOW)
+    page = replace(read_page(path, threads), check_below=CHECK_BELOW)
+    if prompt.task is not Task.FIELDS:
+        return page
+    from portal.engine.fields.matcher import from_page
+
+    return replace(page, fields=from_page(page, prompt.fields))
 
 
 def _engine_error(failure: ChildFailure, page_seconds: int) -> EngineError:

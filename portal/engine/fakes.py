@@ -14,6 +14,7 @@ from pathlib import Path
 
 from portal.domain import Block, EngineCapability, Line, PageImage, PageText, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call
+from portal.engine.fields.matcher import from_page
 from portal.engine.markdown import to_markdown
 from portal.errors import EngineError, TaskUnavailable
 
@@ -111,6 +112,8 @@ class FakeEngine:
         if step.error is not None:
             raise step.error
         page = written(step.text, width_px=image.width_px, height_px=image.height_px)
+        if prompt.task is Task.FIELDS:
+            page = replace(page, fields=from_page(page, prompt.fields))
         return replace(page, check_below=self.check_below)
 
     async def close(self) -> None:
@@ -138,7 +141,7 @@ def unclaimed(path: Path) -> Path:
 
 
 def fake_capability(name: str = "fake") -> EngineCapability:
-    """Extract only, like the embedded engine."""
+    """Extract only; a FakeEngine with a capability that has the task fields matches them in its text."""
     return EngineCapability(
         name=name,
         checkpoint="fake-checkpoint",

@@ -19,7 +19,8 @@ from sqlalchemy.orm import Session
 from models import DocumentRow, Job, Page
 from models.base import now
 from portal.documents.storage import Storage
-from portal.domain import JobState, Mode, PageState, Task, TaskPrompt
+from portal.domain import JobState, Mode, PageState, Task, TaskPrompt, TemplateRef
+from portal.engine.fields.specs import specs_from_json, specs_to_json
 from portal.jobs import reruns, search
 from portal.usage.ledger import EndedPage, Outcome, end_page
 
@@ -133,6 +134,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     False when the page is not this claimant's any more (cancelled, deleted, taken over): nothing changes then.
     """
     job = locked_job(session, held.tenant_id, held.ended.job_id)
+    result, fields = _without_fields(ending.result)
     code, message, remedy = ending.error or (None, None, None)
     changed = session.execute(
         update(Page)
@@ -142,7 +144,8 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
             attempt=ending.attempt,
             rerun_key=None if ending.outcome == "truncated" else Page.rerun_key,
             is_blank=ending.outcome == "blank",
-            result=ending.result,
+            result=result,
+            fields=fields,
             confidence=ending.confidence,
             lines_to_check=ending.lines_to_check,
             error_code=code,
@@ -157,10 +160,17 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     if job is None or changed is None:
         return False
     end_page(session, held.ended, ending.outcome, is_portals_fault=code in PORTALS_FAULTS)
-    if ending.result is not None:
-        search.remember_page(session, held.tenant_id, job.id, held.page_id, ending.result.get("text", ""))
+    if result is not None:
+        search.remember_page(session, held.tenant_id, job.id, held.page_id, result.get("text", ""))
     close_when_done(session, job)
     return True
+
+
+def _without_fields(result: dict[str, Any] | None) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+    """A page's result and its fields, which have a column of their own."""
+    if result is None or "fields" not in result:
+        return result, None
+    return {key: value for key, value in result.items() if key != "fields"}, result["fields"]
 
 
 def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
@@ -262,10 +272,12 @@ def locked_job(session: Session, tenant_id: str, job_id: str) -> Job | None:
 
 def prompt_of(job: Job) -> TaskPrompt:
     """The task prompt that the job was submitted with."""
+    template = job.prompt.get("template")
     return TaskPrompt(
         task=Task(job.task),
-        fields=tuple(job.prompt.get("fields", ())),
+        fields=specs_from_json(job.prompt.get("fields", ())),
         language=job.prompt.get("language"),
+        template=None if template is None else TemplateRef(template["name"], template["version"]),
         mode=Mode(job.prompt.get("mode", Mode.DOCUMENT)),
     )
 
@@ -282,6 +294,17 @@ def ended_page(job: Job, page_id: str, reservation_id: str) -> EndedPage:
         engine=job.engine,
         reservation_id=reservation_id,
     )
+
+
+def prompt_to_json(prompt: TaskPrompt) -> dict[str, Any]:
+    """The prompt as a job's row keeps it; `prompt_of` is the inverse."""
+    template = prompt.template
+    return {
+        "fields": specs_to_json(prompt.fields),
+        "language": prompt.language,
+        "mode": prompt.mode.value,
+        "template": None if template is None else {"name": template.name, "version": template.version},
+    }
 
 
 def _final_state(counts: dict[str, int]) -> JobState:

@@ -14,9 +14,11 @@ from sqlalchemy import ColumnElement, select, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
-from portal.domain import JobState, PageState, PageText
+from portal.domain import JobState, PageState, PageText, Task
+from portal.engine.fields.specs import specs_to_json
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.jobs.context import JobContext
+from portal.jobs.fields import document_fields
 from portal.jobs.job_views import (
     DocumentView,
     JobView,
@@ -31,7 +33,7 @@ from portal.jobs.job_views import (
     place_of_cursor,
 )
 from portal.results.assembly import ReadPage
-from portal.results.export import Export, ExportFormat, export
+from portal.results.export import Export, ExportFormat, FieldTable, export
 from portal.results.serial import page_text_from_json
 from portal.usage.receipts import receipt_json
 
@@ -105,7 +107,7 @@ def page_text(context: JobContext, tenant_id: str, job_id: str, position: int) -
     """What was read on a page, None while it was not. Raises NotFound."""
     with context.database.reading() as session:
         page = _page(session, tenant_id, job_id, position, with_result=True)
-        return None if page.result is None else page_text_from_json(page.result)
+        return _text(page)
 
 
 def page_reading(context: JobContext, tenant_id: str, job_id: str, position: int) -> PageReading:
@@ -116,7 +118,7 @@ def page_reading(context: JobContext, tenant_id: str, job_id: str, position: int
             DocumentRow.tenant_id == tenant_id, DocumentRow.id == page.document_id
         )
         view = page_view(page, session.scalars(name).one())
-        text = None if page.result is None else page_text_from_json(page.result)
+        text = _text(page)
     path = context.storage.page_view_path(tenant_id, view.document_id, view.number)
     return PageReading(view, text, has_image=path.is_file())
 
@@ -150,13 +152,16 @@ def export_job(
 ) -> Export:
     """The job's result as one file, read as it is written; pages without text are said in words.
 
-    Raises NotFound; Conflict `job_not_finished` while the job is not over (with `partial`: while no page is read),
-    `no_result` when it is over and no page was read.
+    Raises NotFound; Conflict `no_fields` for a CSV of a job without fields, `job_not_finished` while the job is not
+    over (with `partial`: while no page is read), `no_result` when it is over and no page was read.
     """
     job = get_job(context, tenant_id, job_id)
     _require_result(job, partial=partial)
     file_names = [document.file_name for document in job.documents]
-    return export(job_header(job), file_names, read_pages(context, tenant_id, job_id), format)
+    table = _field_table(context, tenant_id, job)
+    if format is ExportFormat.CSV and table is None:
+        raise Conflict("The job has no fields.", code="no_fields", remedy="CSV is for jobs of the task 'fields'.")
+    return export(job_header(job), file_names, read_pages(context, tenant_id, job_id), format, fields=table)
 
 
 def job_header(job: JobView) -> dict[str, Any]:
@@ -165,6 +170,7 @@ def job_header(job: JobView) -> dict[str, Any]:
         "id": job.id,
         "state": job.state.value,
         "task": job.task,
+        **_asked_fields(job),
         "engine": job.engine,
         "created_at": job.created_at.isoformat(),
         "finished_at": job.finished_at.isoformat() if job.finished_at else None,
@@ -172,6 +178,21 @@ def job_header(job: JobView) -> dict[str, Any]:
         "pages": asdict(job.counts),
         "receipt": receipt_json(job.receipt),
     }
+
+
+def _asked_fields(job: JobView) -> dict[str, Any]:
+    if job.task != Task.FIELDS:
+        return {}
+    template = job.prompt.template
+    ref = None if template is None else {"name": template.name, "version": template.version}
+    return {"fields": specs_to_json(job.prompt.fields), "template": ref}
+
+
+def _field_table(context: JobContext, tenant_id: str, job: JobView) -> FieldTable | None:
+    if job.task != Task.FIELDS:
+        return None
+    specs, documents = document_fields(context, tenant_id, job.id)
+    return FieldTable(specs, {one.document_id: (one.file_name, one.needs_check, one.values) for one in documents})
 
 
 async def wait(context: JobContext, tenant_id: str, job_id: str, seconds: float) -> JobView:
@@ -229,7 +250,7 @@ def _batch(context: JobContext, tenant_id: str, job_id: str, *, after: int) -> l
             .where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position > after)
             .order_by(Page.position)
             .limit(_BATCH_PAGES)
-            .options(undefer(Page.result))
+            .options(undefer(Page.result), undefer(Page.fields))
         )
         return [_read_page(page, file_name) for page, file_name in rows]
 
@@ -243,10 +264,16 @@ def _job(session: Session, tenant_id: str, job_id: str) -> Job:
 
 def _page(session: Session, tenant_id: str, job_id: str, position: int, *, with_result: bool = False) -> Page:
     found = select(Page).where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
-    page = session.scalars(found.options(undefer(Page.result)) if with_result else found).one_or_none()
+    page = session.scalars(
+        found.options(undefer(Page.result), undefer(Page.fields)) if with_result else found
+    ).one_or_none()
     if page is None:
         raise NotFound("There is no such page.")
     return page
+
+
+def _text(page: Page) -> PageText | None:
+    return None if page.result is None else page_text_from_json({**page.result, "fields": page.fields})
 
 
 def _read_page(page: Page, file_name: str) -> ReadPage:
@@ -256,6 +283,6 @@ def _read_page(page: Page, file_name: str) -> ReadPage:
         document_id=page.document_id,
         file_name=file_name,
         state=PageState(page.state),
-        text=None if page.result is None else page_text_from_json(page.result),
+        text=_text(page),
         error=page.error_message,
     )

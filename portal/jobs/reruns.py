@@ -156,7 +156,7 @@ def _copy_rows(session: Session, job: Job, page_ids: Sequence[str]) -> None:
         .where(source.tenant_id == job.tenant_id, source.id == Page.reused_page_id)
         .correlate(Page)
         .scalar_subquery()
-        for name in ("result", "confidence", "lines_to_check", "is_blank")
+        for name in ("result", "fields", "confidence", "lines_to_check", "is_blank")
     }
     session.execute(
         update(Page)

@@ -101,8 +101,10 @@ def check_order(context: JobContext, principal: Principal, uploads: Sequence[Upl
         )
     engine = context.engines.get(order.engine)
     require_task(engine, order.prompt)
-    if order.prompt.task is Task.FIELDS and not order.prompt.field_names:
-        raise InvalidRequest("The task 'fields' needs the names of the fields.", remedy="Send 'fields'.")
+    if order.prompt.task is Task.FIELDS and not order.prompt.fields:
+        raise InvalidRequest(
+            "The task 'fields' needs fields.", remedy="Send 'fields' (names or a JSON Schema) or a 'template'."
+        )
     return engine
 
 
@@ -230,11 +232,7 @@ def _job_row(principal: Principal, documents: Sequence[_Stored], order: Order, e
         member_id=principal.member_id,
         api_key_id=principal.api_key_id,
         task=order.prompt.task,
-        prompt={
-            "fields": list(order.prompt.fields),
-            "language": order.prompt.language,
-            "mode": order.prompt.mode.value,
-        },
+        prompt=claims.prompt_to_json(order.prompt),
         engine=engine.capability.name,
         engine_profile=engine.capability.profile_version,
         state=JobState.QUEUED,

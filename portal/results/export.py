@@ -1,4 +1,4 @@
-"""A job's result as one file: plain text, Markdown or JSON, written page by page as the reader takes it.
+"""A job's result as one file: plain text, Markdown, JSON or CSV, written page by page as the reader takes it.
 
 Pages that failed, are blank or were not read are said in words, so that nobody takes a gap for an empty page.
 """
@@ -9,14 +9,15 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from portal.domain import Translation
+from portal.domain import FieldSpec, FieldValue, Translation
 from portal.languages import language_name
 from portal.results.assembly import ReadPage, absence, shown_text
-from portal.results.serial import page_text_to_json
+from portal.results.field_csv import field_csv
+from portal.results.serial import field_to_json, page_text_to_json
 
 Boundary = Literal["start", "document", "page"]
 
@@ -29,6 +30,7 @@ class ExportFormat(StrEnum):
     TXT = "txt"
     MARKDOWN = "markdown"
     JSON = "json"
+    CSV = "csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,27 @@ class Export:
     file_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class FieldTable:
+    """The fields of a job's documents: what was asked, and by document its file name, need of a check, and values."""
+
+    specs: tuple[FieldSpec, ...] = ()
+    documents: Mapping[str, tuple[str, bool, tuple[FieldValue, ...]]] = field(default_factory=dict)
+
+
 def export(
-    job_header: Mapping[str, Any], file_names: Sequence[str], pages: Iterable[ReadPage], format: ExportFormat
+    job_header: Mapping[str, Any],
+    file_names: Sequence[str],
+    pages: Iterable[ReadPage],
+    format: ExportFormat,
+    *,
+    fields: FieldTable | None = None,
 ) -> Export:
     """The whole job in one file, a page at a time.
 
     `file_names` are those of its documents; `pages` come by position, those of a document side by side. `job_header`
-    opens the JSON; its `id` names the file of several documents.
+    opens the JSON; its `id` names the file of several documents. A CSV is made of `fields` alone; the JSON has those
+    of each document beside its pages.
     """
     stem = _stem(job_header, file_names)
     has_headings = len(file_names) > 1
@@ -56,7 +72,10 @@ def export(
         case ExportFormat.MARKDOWN:
             return _file(_markdown(pages, has_headings=has_headings), "text/markdown; charset=utf-8", f"{stem}.md")
         case ExportFormat.JSON:
-            return _file(_json(job_header, pages), "application/json", f"{stem}.json")
+            return _file(_json(job_header, pages, fields), "application/json", f"{stem}.json")
+        case ExportFormat.CSV:
+            table = fields or FieldTable()
+            return _file(field_csv(table.specs, table.documents.values()), "text/csv; charset=utf-8", f"{stem}.csv")
 
 
 def _file(texts: Iterator[str], media_type: str, file_name: str) -> Export:
@@ -127,17 +146,23 @@ def _code(name: str) -> str:
     return f"{fence} {name} {fence}" if "`" in name else f"{fence}{name}{fence}"
 
 
-def _json(job_header: Mapping[str, Any], pages: Iterable[ReadPage]) -> Iterator[str]:
+def _json(job_header: Mapping[str, Any], pages: Iterable[ReadPage], fields: FieldTable | None) -> Iterator[str]:
     """The header, then documents with their pages. Without indents: json's fast encoder makes none."""
     between: dict[Boundary, str] = {"start": "", "document": "]}, ", "page": ", "}
     end = "]}"
     yield _with_open_list({**job_header, "documents": []})
     for boundary, page in _bounded(pages):
-        document = {"id": page.document_id, "file_name": page.file_name, "pages": []}
+        own = {} if fields is None else _document_fields(fields, page.document_id)
+        document = {"id": page.document_id, "file_name": page.file_name, **own, "pages": []}
         opening = "" if boundary == "page" else _with_open_list(document)
         yield between[boundary] + opening + json.dumps(_page_json(page), ensure_ascii=False)
         end = "]}]}"
     yield end
+
+
+def _document_fields(fields: FieldTable, document_id: str) -> dict[str, Any]:
+    _, is_to_check, values = fields.documents.get(document_id, ("", False, ()))
+    return {"needs_check": is_to_check, "fields": [field_to_json(value) for value in values]}
 
 
 def _with_open_list(content: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or n
 score should be compared with the page; null without scores), markdown, text (derived, for reading), lines [{text,
 box [x0, y0, x1, y1] or null, score (0–1 or null), quad [x, y of 4 corners] or null}], blocks [{kind "text" | "table",
 rows: rows of cells, each cell the indices of its lines, markdown: where the engine wrote it itself}], figures [boxes],
-translation {language, markdown} or null. Boxes are pixels of the upright page.
+translation {language, markdown} or null, and for the task fields `fields` (see field_to_json). Boxes are pixels of the
+upright page.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from portal.domain import Block, Line, PageText, Translation
+from portal.domain import Block, FieldOriginal, FieldState, FieldValue, Line, PageText, Translation
 
 # Postgres stores neither NUL nor lone surrogates, and an engine may answer with either.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -35,7 +36,7 @@ def page_text_to_json(page: PageText) -> dict[str, Any]:
         "blocks": [_block_to_json(block) for block in page.blocks],
         "figures": [list(box) for box in page.figures],
         "translation": None if page.translation is None else _translation_to_json(page.translation),
-    }
+    } | ({} if page.fields is None else {"fields": [field_to_json(value) for value in page.fields]})
 
 
 def page_text_from_json(stored: dict[str, Any]) -> PageText:
@@ -51,9 +52,63 @@ def page_text_from_json(stored: dict[str, Any]) -> PageText:
         skew_degrees=stored["skew_degrees"],
         truncated=stored["truncated"],
         check_below=stored.get("check_below"),  # pages read before there were check marks have none
+        fields=None if stored.get("fields") is None else tuple(map(field_from_json, stored["fields"])),
         figures=tuple(tuple(box) for box in stored.get("figures", ())),
         translation=_translation_from_json(stored.get("translation")),
     )
+
+
+def field_to_json(value: FieldValue) -> dict[str, Any]:
+    """A field's value.
+
+    Keys: name, value (normalised, null where none was found), raw (as the page says it), currency, page (position in
+    the job), box, quad, score, how (it was found), state "read" | "checked" | "rule_failed", messages, original {value,
+    raw, currency} (null unless a person corrected it), checked_by, rows (of such values).
+    """
+    original = value.original
+    return {
+        "name": _storable(value.name),
+        "value": _text(value.value),
+        "raw": _text(value.raw),
+        "currency": value.currency,
+        "page": value.page,
+        "box": None if value.box is None else list(value.box),
+        "quad": None if value.quad is None else list(value.quad),
+        "score": value.score,
+        "how": _text(value.how),
+        "state": value.state.value,
+        "messages": [_storable(message) for message in value.messages],
+        "original": None
+        if original is None
+        else {"value": _text(original.value), "raw": _text(original.raw), "currency": original.currency},
+        "checked_by": value.checked_by,
+        "rows": [[field_to_json(cell) for cell in row] for row in value.rows],
+    }
+
+
+def field_from_json(stored: dict[str, Any]) -> FieldValue:
+    """The inverse of field_to_json."""
+    box, quad, original = stored["box"], stored["quad"], stored["original"]
+    return FieldValue(
+        name=stored["name"],
+        value=stored["value"],
+        raw=stored["raw"],
+        currency=stored["currency"],
+        box=None if box is None else (box[0], box[1], box[2], box[3]),
+        quad=None if quad is None else tuple(quad),
+        score=stored["score"],
+        how=stored["how"],
+        page=stored["page"],
+        state=FieldState(stored["state"]),
+        messages=tuple(stored["messages"]),
+        original=None if original is None else FieldOriginal(**original),
+        checked_by=stored["checked_by"],
+        rows=tuple(tuple(field_from_json(cell) for cell in row) for row in stored["rows"]),
+    )
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else _storable(text)
 
 
 def _storable(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from portal.domain import Task
 from portal.jobs.queries import JobView
 from portal.ui import markup, retry, usage_words, words
 
@@ -72,7 +73,7 @@ def _actions(job: JobView) -> Markup:
         Markup('<a class="button" id="download-{0}" href="/files/jobs/{1}/result?format={0}" download>{2}</a>').format(
             name, job.id, label
         )
-        for name, label in DOWNLOADS
+        for name, label in (*DOWNLOADS, *((("csv", "CSV"),) if job.prompt.task is Task.FIELDS else ()))
     )
     return Markup('<span class="downloads" role="group" aria-label="Download">{}</span>{}').format(
         links, retry.job_button(job)

@@ -54,6 +54,11 @@ def inline(error: Exception) -> Markup:
     return markup.notice("Something went wrong", unexpected(error))
 
 
+def plain(error: Exception) -> str:
+    """The error as one text, for a page that shows it with textContent."""
+    return sentence(error) if isinstance(error, PortalError) else unexpected(error)
+
+
 def told(handler: Callable[P, Any]) -> Callable[P, Any]:
     """Wraps the handler of a person's action: a refusal becomes a message and nothing on the page changes."""
 

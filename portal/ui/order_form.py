@@ -9,13 +9,12 @@ from pathlib import Path
 from markupsafe import Markup
 
 from portal.documents.intake import Upload
-from portal.domain import EngineCapability, Mode, Task, TaskPrompt
+from portal.domain import EngineCapability, FieldSpec, Mode, Task, TaskPrompt
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.submission import Order
 from portal.languages import language_code
 from portal.ui import engine_choice, markup, words
-
-_MAX_FIELDS = 50
+from portal.ui.field_form import Asked, FindTemplate, asked
 
 
 def engine_for(task: Task, capabilities: Sequence[EngineCapability]) -> EngineCapability | None:
@@ -53,6 +52,7 @@ def order(  # noqa: PLR0913  one for each field of the form
     page_numbers: tuple[int, ...] | None,
     is_fresh: bool = False,
     capabilities: Sequence[EngineCapability],
+    find_template: FindTemplate,
     engine_name: str = engine_choice.AUTOMATIC,
     mode: str = "",
 ) -> Order:
@@ -62,11 +62,13 @@ def order(  # noqa: PLR0913  one for each field of the form
     engine = engine_for(chosen, offered)
     if engine is None:
         raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, offered)}")
+    fields = _fields(wanted, find_template) if chosen is Task.FIELDS else Asked(())
     prompt = TaskPrompt(
         task=chosen,
-        fields=_field_names(wanted) if chosen is Task.FIELDS else (),
+        fields=fields.specs,
         language=_language(language) if chosen is Task.TRANSLATE else None,
         mode=engine_choice.mode_of(mode) if engine_choice.mode_choices(engine, chosen) else Mode.DOCUMENT,
+        template=fields.template,
     )
     return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers, is_fresh=is_fresh)
 
@@ -77,7 +79,7 @@ def priced_order(task: str, page_numbers: tuple[int, ...] | None, capabilities: 
     engine = engine_for(chosen, capabilities)
     if engine is None:
         raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
-    return Order(prompt=TaskPrompt(chosen, fields=("-",)), engine=engine.name, page_numbers=page_numbers)
+    return Order(prompt=TaskPrompt(chosen, fields=(FieldSpec("-"),)), engine=engine.name, page_numbers=page_numbers)
 
 
 def uploads(paths: Sequence[str], names: str) -> list[Upload]:
@@ -118,14 +120,13 @@ def task_named(value: str) -> Task:
         ) from None
 
 
-def _field_names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip())
-    if not names or len(names) > _MAX_FIELDS:
+def _fields(wanted: str, find_template: FindTemplate) -> Asked:
+    found = asked(wanted, find_template)
+    if not found.specs:
         raise InvalidRequest(
-            "Which fields to read is missing." if not names else f"{len(names)} fields are too many.",
-            remedy=f"Name 1 to {_MAX_FIELDS} fields with commas, like: invoice number, date, total.",
+            "Which fields to read is missing.", remedy="Choose a template, or add a row for each field."
         )
-    return names
+    return found
 
 
 def _language(text: str) -> str:

@@ -9,7 +9,8 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from portal.domain import Mode, Task
+from portal.domain import Mode, Task, TaskPrompt
+from portal.engine.fields.specs import specs_from_names, specs_to_json
 from portal.jobs.page_numbers import written_page_numbers
 from portal.jobs.queries import JobView
 
@@ -39,8 +40,17 @@ def _form(job: JobView) -> dict[str, str]:
         options["mode"] = job.prompt.mode
     form = {"task": str(job.prompt.task)}
     if job.prompt.task is Task.FIELDS:
-        form["fields"] = json.dumps(job.prompt.fields, ensure_ascii=False)
+        form |= _asked_fields(job.prompt)
     return form | {"options": json.dumps(options, ensure_ascii=False)}
+
+
+def _asked_fields(prompt: TaskPrompt) -> dict[str, str]:
+    """The template, the bare names where they say it all, else the rows."""
+    names = list(prompt.field_names)
+    if prompt.template is not None:
+        return {"template": prompt.template.name}
+    is_named = prompt.fields == specs_from_names(names)
+    return {"fields": json.dumps(names if is_named else specs_to_json(prompt.fields), ensure_ascii=False)}
 
 
 def _chosen_pages(job: JobView) -> str:

@@ -19,6 +19,7 @@ _EARLY_HEAD = """
 <link rel="preload" href="/static/history.css" as="style">
 <link rel="preload" href="/static/usage.css" as="style">
 <link rel="preload" href="/static/viewer.css" as="style">
+<link rel="preload" href="/static/fields.css" as="style">
 <script src="/static/theme.js"></script>
 <script src="/static/ui.js"></script>
 <script src="/static/input.js"></script>
@@ -30,6 +31,7 @@ _HEAD = """
 <link rel="stylesheet" href="/static/history.css">
 <link rel="stylesheet" href="/static/usage.css">
 <link rel="stylesheet" href="/static/viewer.css">
+<link rel="stylesheet" href="/static/fields.css">
 <link rel="stylesheet" href="/static/admin.css">
 <link rel="stylesheet" href="/static/print.css" media="print">
 """

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import gradio as gr
 
-from portal.domain import PageState
+from portal.domain import PageState, Task
 from portal.jobs.queries import JobView, PageView
 from portal.ui import run_code, words
 
@@ -60,19 +61,21 @@ def described(job: JobView, base_url: str) -> str:
             "states": {_LETTERS[state]: text for state, text in words.PAGE_STATES.items()} | {_BLANK: "no text"},
             "outcomes": {_LETTERS[state]: text for state, text in words.PAGE_OUTCOMES.items()} | {_BLANK: words.BLANK},
             "retry": words.RETRY_PAGE,
+            "has_fields": job.task == Task.FIELDS,
         },
         ensure_ascii=False,
     )
 
 
-def standing(job: JobView) -> str:
+def standing(job: JobView, *, told: dict[str, Any] | None = None) -> str:
     """How the pages stand, a letter each, and how many lines of each are to be checked (null: no score).
 
-    A few bytes a page, so that a long job costs little at each tick.
+    A few bytes a page, so that a long job costs little at each tick. `told` is what came of a correction.
     """
     letters = "".join(_letter(page) for page in job.pages)
     checks = [page.lines_to_check for page in job.pages]
-    return json.dumps({"id": job.id, "pages": letters, "checks": checks}, separators=(",", ":"))
+    news = {} if told is None else {"told": told}
+    return json.dumps({"id": job.id, "pages": letters, "checks": checks, **news}, separators=(",", ":"))
 
 
 def _letter(page: PageView) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import gradio as gr
 from markupsafe import Markup
 
 from portal.documents.intake import Upload
-from portal.domain import Task
+from portal.domain import Principal, Task
 from portal.errors import InvalidRequest, NotFound, PortalError, Unavailable
-from portal.jobs import endings, history, queries, submission
+from portal.jobs import endings, history, queries, submission, templates
 from portal.jobs.free_samples import look_before_drawing
 from portal.jobs.price import price
 from portal.jobs.queries import JobView
@@ -26,6 +27,8 @@ from portal.jobs.submission import Order
 from portal.services import Services
 from portal.ui import (
     engine_choice,
+    field_form,
+    field_review,
     file_list,
     identity,
     job_view,
@@ -119,12 +122,7 @@ class WorkspacePage:
             allow_custom_value=True,
             elem_id="language",
         )
-        self._fields = gr.Textbox(
-            label="Fields to read",
-            placeholder="invoice number, date, total",
-            visible=order_form.engine_for(Task.FIELDS, capabilities) is not None,
-            elem_id="fields",
-        )
+        self._fields = field_form.fields_form(visible=order_form.engine_for(Task.FIELDS, capabilities) is not None)
         self._range = gr.Textbox(label="Pages", placeholder="All pages, or 1-3, 7", max_lines=1, elem_id="page-range")
         self._fresh = gr.Checkbox(label="Read identical pages again, and charge them", elem_id="read-again")
         self._cost = shell.fragment("cost")
@@ -179,6 +177,8 @@ class WorkspacePage:
             trigger_mode="always_last",
         )
         shell.on(self._drop.submit, refresh, outputs=views)
+        shell.on(page.load, messages.polled(self._templates), outputs=self._fields)
+        shell.on(self._fields.submit, self._act_on_template, outputs=self._fields)
         for component in (self._bar, self._viewer):
             shell.on(component.submit, messages.told(self._act), outputs=views)
         shell.on(self._timer.tick, messages.polled(self._tick), inputs=self._shown, outputs=views, queue=False)
@@ -205,6 +205,7 @@ class WorkspacePage:
                 page_numbers=page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
                 is_fresh=is_fresh,
                 capabilities=self._jobs.engines.capabilities,
+                find_template=partial(templates.get_template, self._jobs, identity.principal_of(request).tenant_id),
                 engine_name=engine or engine_choice.AUTOMATIC,
                 mode=mode or "",
             )
@@ -256,6 +257,20 @@ class WorkspacePage:
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
 
+    def _templates(self, request: gr.Request) -> gr.HTML:
+        own = templates.list_templates(self._jobs, identity.principal_of(request).tenant_id)
+        return gr.HTML(described=field_form.described(own))
+
+    def _act_on_template(self, event: gr.EventData, request: gr.Request) -> gr.HTML:
+        """Saves or deletes a template; what came of it is told in the form, which keeps what was typed."""
+        principal = identity.principal_of(request)
+        try:
+            told = field_form.act(self._jobs, principal, event._data)
+        except Exception as error:  # noqa: BLE001  messages.plain is the translator
+            told = messages.plain(error)
+        own = templates.list_templates(self._jobs, principal.tenant_id)
+        return gr.HTML(described=field_form.described(own, told=told))
+
     def _not_started(self, error: Exception) -> dict[Any, Any]:
         return {self._started: "", self._notice: messages.inline(error)}
 
@@ -270,9 +285,21 @@ class WorkspacePage:
                 retry_pages(self._jobs, principal, job_id, None if position is None else [position])
             case "cancel":
                 endings.cancel(self._jobs, principal, job_id)
+            case "correct":
+                return self._corrected(principal, job_id, event._data.get("target"))
             case _:
                 raise InvalidRequest("There is no such action.", remedy="Reload the page.")
         return self._refresh(request)
+
+    def _corrected(self, principal: Principal, job_id: str, target: object) -> dict[Any, Any]:
+        """Stores what a person says of a value; the viewer is told the refusal, beside the value."""
+        try:
+            field_review.correct(self._jobs, principal, job_id, target)
+            problem = None
+        except Exception as error:  # noqa: BLE001  messages.plain is the translator
+            problem = messages.plain(error)
+        job = queries.get_job(self._jobs, principal.tenant_id, job_id)
+        return {self._viewer: viewer.standing(job, told=field_review.told(target, problem))}
 
     def _tick(self, shown: str, request: gr.Request) -> dict[Any, Any]:
         """As `_refresh`, but the pages' rows are read only when one of them has changed since `shown`."""

@@ -30,11 +30,13 @@ from portal.http.problems import log_refusal, problem
 from portal.http.usage_csv import usage_csv
 from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
+from portal.jobs.fields import document_fields
 from portal.results.export import ExportFormat
 from portal.services import Services
 from portal.usage.reports import MAX_DAYS, last_days
 from portal.usage.standing import standing_of
 from portal.web.browsers import MemberBrowser, SignedInBrowser
+from portal.web.field_reading import fields_json
 from portal.web.page_reading import page_reading_json
 from portal.web.refusals import is_navigation
 
@@ -69,6 +71,7 @@ def router(services: Services) -> APIRouter:
         include_in_schema=False,
     )
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
+    routes.add_api_route("/jobs/{job_id}/fields.json", _fields, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
     routes.add_api_route("/usage.csv", _usage, methods=["GET"])
     routes.add_api_route("/admin/audit.csv", _audit_csv, methods=["GET"])
@@ -175,6 +178,12 @@ def _page_reading(job_id: JobId, position: int, browser: MemberBrowser, services
     # Texts are never kept by the browser: they would outlive the sign-out in its cache.
     headers = _safe() | {"Cache-Control": "no-store"}
     return Response(page_reading_json(reading), media_type="application/json", headers=headers)
+
+
+def _fields(job_id: JobId, browser: MemberBrowser, services: PortalServices) -> Response:
+    specs, documents = document_fields(services.jobs, browser.signed_in.principal.tenant_id, job_id)
+    headers = _safe() | {"Cache-Control": "no-store"}
+    return Response(fields_json(specs, documents), media_type="application/json", headers=headers)
 
 
 def _view_path(job_id: str, position: int, browser: SignedInBrowser, services: Services) -> Path:

@@ -55,7 +55,9 @@ export class Lines {
   }
 
   rove(at, tabindex) {
-    for (const drawn of [this.page.boxes[at], ...(this.result.lines[at] ?? [])]) drawn?.setAttribute('tabindex', tabindex);
+    for (const drawn of [this.page.boxes[at], ...(this.result.lines[at] ?? [])]) {
+      if (drawn && drawn.localName !== 'button') drawn.setAttribute('tabindex', tabindex);
+    }
   }
 
   // After a tab was drawn for the first time: its lines learn how they stand.

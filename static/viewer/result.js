@@ -4,7 +4,9 @@ import { h, icon } from './dom.js';
 import { isDoubtful } from './page.js';
 import { translationOf } from './translation.js';
 
-const TABS = { text: 'Text', translation: 'Translation', table: 'Table', json: 'JSON', code: 'Code' };
+const TABS = {
+  fields: 'Fields', text: 'Text', translation: 'Translation', table: 'Table', json: 'JSON', code: 'Code',
+};
 const SNIPPETS = { curl: 'curl', python: 'Python', javascript: 'JavaScript' };
 const COPIES = {
   'page text': 'This page as text',
@@ -16,25 +18,27 @@ const BUTTONS = { text: 'Text', markdown: 'Markdown', tsv: 'TSV' };
 const CUTS = { repetition: 'Stopped where the output began to repeat.', length: 'Stopped at the longest output.' };
 
 export class Result {
-  constructor(job) {
+  constructor(job, fields = null) {
     this.job = job;
+    this.fields = fields;
     this.isOnlyChecks = false;
     this.lines = [];
     this.stale = new Set();
     this.panels = {
+      ...(fields ? { fields: this.panel('fields', fields.element) } : {}),
       text: this.panel('text'),
       translation: this.panel('translation'),
       table: this.panel('table'),
       json: this.panel('json'),
       code: this.panel('code', this.code()),
     };
-    this.tabs = Object.entries(TABS).map(([name, label]) => this.tab(name, label));
+    this.tabs = Object.keys(this.panels).map((name) => this.tab(name, TABS[name]));
     this.tools = h('span', { class: 'block-tools', role: 'group', 'aria-label': 'Copy this block' });
     const list = h('div', { role: 'tablist', class: 'result-tabs', 'aria-label': 'Result' }, ...this.tabs);
     list.addEventListener('keydown', (event) => this.steered(event));
     this.element = h('section', { class: 'result', 'aria-label': 'Result' }, list, ...Object.values(this.panels));
     this.offerTranslation(false);
-    this.select('text');
+    this.select(fields ? 'fields' : 'text');
   }
 
   tab(name, label) {
@@ -72,7 +76,7 @@ export class Result {
     this.reading = reading;
     this.lines = (reading.page_text?.lines ?? []).map(() => []);
     this.tools.remove();
-    this.stale = new Set(['text', 'translation', 'table', 'json']);
+    this.stale = new Set(['fields', 'text', 'translation', 'table', 'json']);
     const hasText = reading.page_text && !reading.is_blank;
     this.outcome = hasText ? null : this.withoutText(reading.state, outcome);
     this.isOnlyChecks = isOnlyChecks;
@@ -96,9 +100,20 @@ export class Result {
   }
 
   fill(name) {
-    if (!this.reading || !this.stale.delete(name)) return;
+    if (!this.reading || !this.stale.delete(name)) return undefined;
+    if (name === 'fields') return this.drawFields();
     const content = this.outcome ? [this.outcome.cloneNode(true)] : this[`${name}Content`]();
-    this.panels[name].replaceChildren(...content);
+    return this.panels[name].replaceChildren(...content);
+  }
+
+  // Fields: each value stands in the line whose box it has, so that both light up together.
+  drawFields() {
+    const lines = this.reading.page_text?.lines ?? [];
+    const isHere = (value) => value.page === this.reading.position && value.box;
+    const line = (value) => (isHere(value) ? lines.findIndex(({ box }) => box.every((edge, at) => edge === value.box[at])) : -1);
+    this.lines.forEach((drawn, at) => (this.lines[at] = drawn.filter((one) => !this.panels.fields.contains(one))));
+    this.fields.draw(this.reading.position, line, this.lines);
+    if (this.outcome) this.fields.element.prepend(this.outcome.cloneNode(true));
   }
 
   // Text

@@ -2,6 +2,7 @@
 // Gradio says what the job is and how its pages stand; each page is fetched when it is looked at.
 import { blockOf, copied } from './copying.js';
 import { h } from './dom.js';
+import { Fields } from './fields.js';
 import { helpDialog } from './help.js';
 import { Lines, NONE } from './lines.js';
 import { PageView } from './page.js';
@@ -74,6 +75,41 @@ class Viewer {
     this.strip.update(standing.pages, standing.checks);
     if (!before) this.strip.select(this.position);
     if (standing.pages[this.position - 1] !== before) this.load();
+    this.hear(standing);
+  }
+
+  // Fields: fetched when a page ended or a value was corrected.
+  hear({ pages, told }) {
+    if (!this.fields) return;
+    const isNews = told && told.mark !== this.heard;
+    if (isNews) this.fields.told(told);
+    if (pages === this.fieldsOf && !isNews) return;
+    this.fieldsOf = pages;
+    this.heard = told?.mark ?? this.heard;
+    this.loadFields();
+  }
+
+  async loadFields() {
+    try {
+      await this.fields.load();
+      if (this.reading) this.result.drawFields();
+    } catch {
+      this.say('The fields could not be loaded. Reload the page.');
+    }
+  }
+
+  // Turns to a value: its page, then its line.
+  showValue(page, path) {
+    if (page !== this.position) return this.turnTo(page, { path });
+    this.result.drawFields();
+    return this.toValue(path);
+  }
+
+  toValue(path) {
+    const value = this.fields.found?.documents.flatMap((one) => one.values).find((one) => one.path === path && one.page === this.position);
+    if (!value?.box) return;
+    const at = (this.reading.page_text?.lines ?? []).findIndex(({ box }) => box.every((edge, index) => edge === value.box[index]));
+    if (at >= 0) this.lines.goTo(at);
   }
 
   build(job, count) {
@@ -84,7 +120,9 @@ class Viewer {
     this.isOnlyChecks = false;
     this.strip = new Strip(job, (position) => this.address(position));
     this.page = new PageView();
-    this.result = new Result(job);
+    this.fields = job.has_fields ? this.reviewed(job) : null;
+    this.fieldsOf = null;
+    this.result = new Result(job, this.fields);
     this.lines = new Lines(this.page, this.result);
     this.status = h('p', { class: 'viewer-status', role: 'status', 'aria-live': 'polite' });
     this.root = h('div', { class: 'viewer', 'data-side': 'result' }, this.sides(), this.strip.element, this.page.element, this.result.element, this.status);
@@ -92,6 +130,13 @@ class Viewer {
     this.host.replaceChildren(this.root);
     const asked = Number(new URLSearchParams(location.search).get('at'));
     this.position = asked >= 1 && asked <= count ? Math.floor(asked) : 1;
+  }
+
+  reviewed(job) {
+    return new Fields(job, {
+      show: (page, path) => this.showValue(page, path),
+      correct: (position, path, value) => this.send({ action: 'correct', target: JSON.stringify({ position, path, value }) }),
+    });
   }
 
   sides() {
@@ -143,6 +188,7 @@ class Viewer {
     this.lines.show(reading);
     this.filter(this.isOnlyChecks);
     this.root.dataset.shown = this.position;
+    if (this.wanted?.path) this.toValue(this.wanted.path);
     if (this.wanted === 'check') this.toCheck(this.lines.checks[0] ?? NONE);
     this.wanted = null;
   }

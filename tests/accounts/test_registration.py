@@ -29,10 +29,10 @@ def test_the_admins_choice_holds_when_the_environment_says_nothing(database: Dat
     for mode in (RegistrationMode.INVITE, RegistrationMode.CLOSED):
         _choose(database, replace(alice, is_admin=True), mode)
         assert _mode(database) == (mode, False)
-    changes = [entry.details for entry in audited(database) if entry.action == "portal.registration_changed"]
-    assert changes == [
-        {"mode": "invite", "previous_mode": "open"},
-        {"mode": "closed", "previous_mode": "invite"},
+    changes = [entry for entry in audited(database) if entry.action == "portal.registration_changed"]
+    assert [(entry.before, entry.after) for entry in changes] == [
+        ({"mode": "open"}, {"mode": "invite"}),
+        ({"mode": "invite"}, {"mode": "closed"}),
     ]
 
 

@@ -99,7 +99,7 @@ def test_every_example_does_what_it_says(
     assert run("complete_chat", KEY=chatting.key)["code"] == "task_unavailable"
     assert run("show_usage")["total"]["charged"] == 2, "what read_document sent was read before, so it was free"
     run("download_usage")
-    assert len((tmp_path / "usage.csv").read_text().splitlines()) == 2
+    assert len((tmp_path / "usage.csv").read_text().splitlines()) == 3
     made = run("create_key")
     assert made["name"] == "nightly import"
     assert len(run("list_keys")["data"]) == 4
@@ -168,6 +168,11 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "POST /v1/jobs/{job_id}/cancel",
         "POST /v1/jobs/{job_id}/retry",
         "DELETE /v1/jobs/{job_id}",
+        "GET /v1/templates",
+        "POST /v1/templates",
+        "GET /v1/templates/{name}",
+        "DELETE /v1/templates/{name}",
+        "GET /v1/models",
         "GET /v1/usage",
         "GET /v1/usage.csv",
         "POST /v1/price",

@@ -530,7 +530,7 @@ def test_field_name_is_refused_when_it_cannot_be_shown(alice: Persona, names: st
 def test_form_part_is_named_when_there_is_no_such(alice: Persona, part: Any, detail: str) -> None:
     body = assert_problem(alice.client.post("/v1/jobs", files=[part]), 422, "invalid_request")
     assert body["detail"] == detail
-    assert "files, fields, options, task" in body["remedy"]
+    assert "files, fields, options, schema, task, template" in body["remedy"]
 
 
 def test_form_part_is_named_when_it_came_twice(alice: Persona) -> None:

@@ -116,7 +116,6 @@ def test_mistral_client_is_given_code_and_remedy_when_it_is_refused(live: Portal
         ("extract_header", True),
         ("extract_footer", True),
         ("confidence_scores_granularity", "word"),
-        ("document_annotation_format", {"type": "json_schema"}),
         ("bbox_annotation_format", {"type": "json_schema"}),
         ("document_annotation_prompt", "Sum it up"),
     ],

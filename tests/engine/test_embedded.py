@@ -54,7 +54,7 @@ def test_pages_are_read_at_once_when_there_are_slots(engine: EmbeddedEngine, let
     assert engine.slots == 2
 
 
-@pytest.mark.parametrize(("task", "words"), [(Task.TRANSLATE, "language model"), (Task.FIELDS, "does not pick fields")])
+@pytest.mark.parametrize(("task", "words"), [(Task.TRANSLATE, "language model")])
 def test_task_is_refused_with_a_reason_when_it_is_not_offered(
     engine: EmbeddedEngine, letter: PageImage, task: Task, words: str
 ) -> None:

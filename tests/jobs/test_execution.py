@@ -102,7 +102,7 @@ def test_garbage_is_stored_as_it_is(bench: Bench) -> None:
     bench.engine.script = [fakes.garbage()]
     [job] = bench.run(bench.submit())
     assert job.state is JobState.SUCCEEDED
-    for format in ExportFormat:
+    for format in (ExportFormat.TXT, ExportFormat.MARKDOWN, ExportFormat.JSON):
         assert b"aaaa" in b"".join(export_job(bench.context, bench.alice.tenant_id, job.id, format).chunks)
 
 

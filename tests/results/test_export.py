@@ -27,6 +27,9 @@ def _page(position: int, number: int, text: str | None, **changed: object) -> Re
     return ReadPage(position=position, number=number, **{**values, **changed})  # type: ignore[arg-type]
 
 
+_OF_TEXT = [format for format in ExportFormat if format is not ExportFormat.CSV]
+
+
 def _export(pages: list[ReadPage], format: ExportFormat, *file_names: str) -> Export:
     return export(_HEADER, file_names or ("scan.pdf",), iter(pages), format)
 
@@ -80,7 +83,7 @@ def test_json_carries_header_states_and_lines() -> None:
     assert pages[2]["error"] == "The reader stopped in mid-page."
 
 
-@pytest.mark.parametrize("format", list(ExportFormat))
+@pytest.mark.parametrize("format", _OF_TEXT)
 def test_export_is_written_when_the_text_is_garbage(format: ExportFormat) -> None:
     assert b"onerror" in _content(_export([_page(1, 1, GARBAGE)], format))
 
@@ -115,7 +118,7 @@ def test_json_is_whole_when_there_are_that_many_documents(count: int) -> None:
     assert [[page["number"] for page in document["pages"]] for document in content["documents"]] == [[1, 2]] * count
 
 
-@pytest.mark.parametrize("format", list(ExportFormat))
+@pytest.mark.parametrize("format", _OF_TEXT)
 def test_pages_are_taken_one_by_one_as_the_file_is_read(format: ExportFormat) -> None:
     taken = []
 

@@ -16,9 +16,11 @@ from models import DocumentRow, Job, Member, Page
 from models.base import now
 from portal.db import Database
 from portal.documents.storage import Storage
-from portal.domain import Block, Line, PageText, Quad
+from portal.domain import Block, FieldSpec, Line, PageText, Quad, Task, TaskPrompt
+from portal.engine.fields.matcher import from_page
 from portal.engine.markdown import to_markdown
-from portal.results.serial import page_text_to_json
+from portal.jobs.claims import prompt_to_json
+from portal.results.serial import field_to_json, page_text_from_json, page_text_to_json
 
 CHECK_BELOW = 0.9
 
@@ -87,6 +89,20 @@ def store_job(
     finally:
         database.dispose()
     return job_id
+
+
+def ask_fields(data_dir: Path, job_id: str, specs: Sequence[FieldSpec]) -> None:
+    """Makes the stored job one of the task fields, its values found on its pages by the matcher."""
+    database = Database(f"sqlite:///{data_dir / 'portal.db'}")
+    try:
+        with database.transaction() as session:
+            job = session.scalars(select(Job).where(Job.id == job_id)).one()
+            job.task, job.prompt = "fields", prompt_to_json(TaskPrompt(Task.FIELDS, tuple(specs)))
+            for page in session.scalars(select(Page).where(Page.job_id == job_id)):
+                found = from_page(page_text_from_json(page.result or {}), specs)
+                page.fields = [field_to_json(value) for value in found]
+    finally:
+        database.dispose()
 
 
 def finish_page(data_dir: Path, job_id: str, position: int, text: PageText) -> None:

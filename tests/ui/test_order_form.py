@@ -5,14 +5,50 @@ from pathlib import Path
 
 import pytest
 
-from portal.domain import EngineCapability, Mode, Task
-from portal.errors import InvalidRequest, TaskUnavailable
+from portal.domain import EngineCapability, Mode, Task, TaskPrompt
+from portal.engine.fields.specs import specs_to_json
+from portal.engine.fields.templates import BUILT_IN
+from portal.errors import InvalidRequest, NotFound, TaskUnavailable
+from portal.jobs.templates import Template
 from portal.ui import offer, order_form
 
 READER = EngineCapability(
     "embedded", "pp-ocr", "1", frozenset({Task.EXTRACT}), ("en",), {Task.TRANSLATE: "Needs a <language> model."}
 )
 TRANSLATOR = EngineCapability("gpu", "hunyuan", "1", frozenset({Task.TRANSLATE, Task.FIELDS}), ("en",))
+INVOICE = Template("invoice", "Invoice", 1, BUILT_IN["invoice"])
+
+
+def find(name: str) -> Template:
+    if name != "invoice":
+        raise NotFound("There is no such template.")
+    return INVOICE
+
+
+def _asked(value: object) -> TaskPrompt:
+    wanted = value if isinstance(value, str) else json.dumps(value)
+    return order_form.order(
+        "fields", wanted, "", page_numbers=None, capabilities=[TRANSLATOR], find_template=find
+    ).prompt
+
+
+def test_a_template_is_named_only_when_its_rows_are_as_it_has_them() -> None:
+    rows = specs_to_json(INVOICE.specs)
+    for value in ({"template": "invoice"}, {"template": "invoice", "rows": rows}):
+        prompt = _asked(value)
+        assert (prompt.fields, prompt.template) == (INVOICE.specs, INVOICE.ref)
+    changed = _asked({"template": "invoice", "rows": rows[:1]})
+    assert (changed.field_names, changed.template) == (("seller",), None)
+    assert _asked({"schema": {"properties": {"total": {"type": "number"}}}}).field_names == ("total",)
+    assert _asked([{"name": "a"}]).field_names == ("a",)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "{", "[7]", '{"rows": []}', '{"schema": {}}', '{"template": "gone"}', "[" * 9999]
+)
+def test_a_form_is_refused_when_its_fields_cannot_be_read(value: str) -> None:
+    with pytest.raises((InvalidRequest, NotFound)):
+        _asked(value)
 
 
 def test_the_reason_is_shown_and_the_task_disabled_when_no_engine_can_do_it() -> None:
@@ -25,16 +61,18 @@ def test_the_reason_is_shown_and_the_task_disabled_when_no_engine_can_do_it() ->
 
 def test_a_disabled_task_is_refused_when_a_browser_sends_it_anyway() -> None:
     with pytest.raises(TaskUnavailable, match="Translate: Needs a <language> model"):
-        order_form.order("translate", "", "English", page_numbers=None, capabilities=[READER])
+        order_form.order("translate", "", "English", page_numbers=None, capabilities=[READER], find_template=find)
     with pytest.raises(InvalidRequest):
-        order_form.order("summarise", "", "", page_numbers=None, capabilities=[READER])
+        order_form.order("summarise", "", "", page_numbers=None, capabilities=[READER], find_template=find)
 
 
 def test_the_engine_that_can_is_ordered_when_the_default_cannot() -> None:
-    order = order_form.order("fields", "total, date\n iban ", "", page_numbers=(2,), capabilities=[READER, TRANSLATOR])
-    assert (order.engine, order.prompt.fields, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
+    order = order_form.order(
+        "fields", "total, date\n iban ", "", page_numbers=(2,), capabilities=[READER, TRANSLATOR], find_template=find
+    )
+    assert (order.engine, order.prompt.field_names, order.page_numbers) == ("gpu", ("total", "date", "iban"), (2,))
     with pytest.raises(InvalidRequest, match="fields"):
-        order_form.order("fields", " , ", "", page_numbers=None, capabilities=[TRANSLATOR])
+        order_form.order("fields", " , ", "", page_numbers=None, capabilities=[TRANSLATOR], find_template=find)
 
 
 ENGINES = [
@@ -55,10 +93,19 @@ ENGINES = [
 
 def test_order_goes_to_the_chosen_engine_in_its_mode_and_language() -> None:
     spotted = order_form.order(
-        "extract", "", "", page_numbers=None, capabilities=ENGINES, engine_name="gpu", mode="spotting"
+        "extract",
+        "",
+        "",
+        page_numbers=None,
+        capabilities=ENGINES,
+        engine_name="gpu",
+        mode="spotting",
+        find_template=find,
     )
     assert (spotted.engine, spotted.prompt.mode) == ("gpu", Mode.SPOTTING)
-    automatic = order_form.order("translate", "", "Chinese", page_numbers=None, capabilities=ENGINES, mode="spotting")
+    automatic = order_form.order(
+        "translate", "", "Chinese", page_numbers=None, capabilities=ENGINES, mode="spotting", find_template=find
+    )
     assert (automatic.engine, automatic.prompt.language, automatic.prompt.mode) == ("gpu", "zh", Mode.DOCUMENT)
 
 
@@ -76,7 +123,7 @@ def test_order_is_refused_when_a_browser_sends_what_was_not_offered(
     task: str, language: str, choice: dict[str, str], refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
-        order_form.order(task, "", language, page_numbers=None, capabilities=ENGINES, **choice)
+        order_form.order(task, "", language, page_numbers=None, capabilities=ENGINES, find_template=find, **choice)
 
 
 def test_offer_follows_engine_and_task() -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from portal.domain import JobState, PageState, Task, TaskPrompt
+from portal.engine.fields.specs import specs_from_names
 from portal.jobs.queries import JobView
 from portal.ui import run_code, viewer
 from tests.ui.conftest import ATTACK
@@ -58,7 +59,7 @@ def test_code_names_the_run_as_it_was_submitted() -> None:
     shown = replace(
         shown,
         documents=(document("letter.pdf", pages=9),),
-        prompt=TaskPrompt(Task.FIELDS, fields=("date", 'the "total"')),
+        prompt=TaskPrompt(Task.FIELDS, fields=specs_from_names(("date", 'the "total"'))),
     )
     command = shlex.split(code(shown)["curl"].split("# Fetch")[0], comments=True)
     assert f"{BASE}/v1/jobs?wait=60" in command

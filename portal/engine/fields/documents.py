@@ -1,0 +1,168 @@
+"""The fields of a whole document: those of its pages as one, and whether they keep the rules. Pure.
+
+Rules are judged each time they are shown, so a correction is judged at once; what is stored is what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+
+from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
+from portal.engine.fields import patterns
+from portal.engine.fields.values import number
+
+_ROUNDING = Decimal("0.01")
+_TOLERANCE_MOST = Decimal("0.05")
+
+Fields = Mapping[str, Sequence[FieldValue]]
+
+
+def merged(specs: Sequence[FieldSpec], pages: Iterable[tuple[int, Sequence[FieldValue]]]) -> tuple[FieldValue, ...]:
+    """One list of values from those of the pages, each with its page's position, in the order of `specs`.
+
+    A single value is the one that a person checked, else the surest; rows and `many` values of all pages follow each
+    other. A field that no page has is there with the value None.
+    """
+    found = [replace(value, page=position) for position, values in pages for value in values]
+    return tuple(value for spec in specs for value in _merged(spec, [one for one in found if one.name == spec.name]))
+
+
+def judged(specs: Sequence[FieldSpec], values: Sequence[FieldValue]) -> tuple[FieldValue, ...]:
+    """The values with the state and the messages of the rules that they break."""
+    by_name: dict[str, list[FieldValue]] = {spec.name: [] for spec in specs}
+    for value in values:
+        by_name.setdefault(value.name, []).append(value)
+    return tuple(value for spec in specs for value in _judged(spec, by_name, specs))
+
+
+def needs_check(values: Iterable[FieldValue]) -> bool:
+    """True when one of the values breaks a rule or was found nowhere on the page, and no person has checked it."""
+    return any(is_to_check(value) or any(needs_check(row) for row in value.rows) for value in values)
+
+
+def is_to_check(value: FieldValue) -> bool:
+    """True for a broken rule, and for a value that bears a message of its engine."""
+    return value.state is FieldState.RULE_FAILED or (bool(value.messages) and value.state is FieldState.READ)
+
+
+def _merged(spec: FieldSpec, found: list[FieldValue]) -> list[FieldValue]:
+    if spec.type is FieldType.ROWS:
+        rows = tuple(tuple(replace(cell, page=one.page) for cell in row) for one in found for row in one.rows)
+        return [FieldValue(spec.name, rows=rows, page=found[0].page if found else None)]
+    given = [value for value in found if value.value is not None or value.original is not None or value.messages]
+    if not given:
+        return [FieldValue(spec.name, page=found[0].page if found else None)]
+    if spec.many:
+        return given
+    return [max(given, key=_sureness)]
+
+
+def _sureness(value: FieldValue) -> tuple[bool, bool, float]:
+    return value.state is FieldState.CHECKED, value.value is not None, value.score or 0.0
+
+
+def _judged(spec: FieldSpec, fields: Fields, specs: Sequence[FieldSpec]) -> list[FieldValue]:
+    values = fields.get(spec.name) or [FieldValue(spec.name)]
+    if spec.type is FieldType.ROWS:
+        value = replace(values[0], rows=tuple(judged(spec.children, row) for row in values[0].rows))
+        return [_with(value, _missing(spec, bool(value.rows)))]
+    return [_with(value, _breaks(spec, value, fields, specs)) for value in values]
+
+
+def _with(value: FieldValue, broken: list[str]) -> FieldValue:
+    if not broken:
+        return value
+    return replace(value, state=FieldState.RULE_FAILED, messages=(*value.messages, *broken))
+
+
+def _breaks(spec: FieldSpec, value: FieldValue, fields: Fields, specs: Sequence[FieldSpec]) -> list[str]:
+    if value.value is None:
+        return _missing(spec, False)
+    rules: tuple[Callable[[FieldSpec, str], str | None], ...] = (_pattern, _allowed, _range)
+    broken = [message for rule in rules if (message := rule(spec, value.value))]
+    for message in (_order(spec, value.value, fields), _sum(spec, value.value, fields)):
+        if message:
+            broken.append(message)
+    return broken
+
+
+def _missing(spec: FieldSpec, is_there: bool) -> list[str]:
+    return [] if is_there or not spec.required else ["required, but not found"]
+
+
+def _pattern(spec: FieldSpec, value: str) -> str | None:
+    if spec.pattern is None or patterns.fits(spec.pattern, value):
+        return None
+    return f"does not fit {spec.pattern}"
+
+
+def _allowed(spec: FieldSpec, value: str) -> str | None:
+    if not spec.allowed or value.casefold() in (one.casefold() for one in spec.allowed):
+        return None
+    return f"is none of: {', '.join(spec.allowed[:10])}"
+
+
+def _range(spec: FieldSpec, value: str) -> str | None:
+    for bound, is_beyond, words in ((spec.minimum, _is_less, "is less than"), (spec.maximum, _is_more, "is more than")):
+        if bound is not None and is_beyond(spec, value, bound):
+            return f"{words} {bound}"
+    return None
+
+
+def _is_less(spec: FieldSpec, value: str, bound: str) -> bool:
+    try:
+        return value < bound if spec.type is FieldType.DATE else Decimal(value) < Decimal(bound)
+    except InvalidOperation:
+        return False
+
+
+def _is_more(spec: FieldSpec, value: str, bound: str) -> bool:
+    try:
+        return value > bound if spec.type is FieldType.DATE else Decimal(value) > Decimal(bound)
+    except InvalidOperation:
+        return False
+
+
+def _order(spec: FieldSpec, value: str, fields: Fields) -> str | None:
+    others = fields.get(spec.not_before or "", ())
+    if any(other.value is not None and value < other.value for other in others):
+        return f"is before {spec.not_before}"
+    return None
+
+
+def _sum(spec: FieldSpec, value: str, fields: Fields) -> str | None:
+    """One of the alternatives must add up; those with a part that was not found say nothing."""
+    sums = [found for formula in spec.sum_of if (found := _added(formula, fields)) is not None]
+    if not sums:
+        return None
+    own = Decimal(value)
+    if any(abs(own - total) <= min(_TOLERANCE_MOST, _ROUNDING * max(1, terms)) for total, terms in sums):
+        return None
+    return f"is not the sum of {' or of '.join(spec.sum_of)} ({', '.join(str(total) for total, _ in sums)})"
+
+
+def _added(formula: str, fields: Fields) -> tuple[Decimal, int] | None:
+    total, terms = Decimal(0), 0
+    for part in formula.split("+"):
+        numbers = _numbers(part.strip(), fields)
+        if not numbers:
+            return None
+        for one in numbers:
+            if one is None:
+                return None
+            total += one
+            terms += 1
+    return total, terms
+
+
+def _numbers(reference: str, fields: Fields) -> list[Decimal | None]:
+    name, _, column = reference.partition(".")
+    values: Iterable[FieldValue] = fields.get(name, ())
+    if column:
+        values = [cell for value in values for row in value.rows for cell in row if cell.name == column]
+    try:
+        return [number(value.value) for value in values]
+    except InvalidOperation:
+        return [None]

@@ -1,0 +1,151 @@
+"""Pages built line by line: label and value inline, right, below, in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from portal.domain import FieldSpec, FieldType, FieldValue, Line, PageText
+from portal.engine.fields.matcher import from_page
+from portal.engine.fields.specs import specs_from_names
+
+# Language → label and value of an invoice's number, date and total.
+INVOICES = {
+    "da": ("Fakturanr.: 4711", "Fakturadato: 3. marts 2026", "I alt at betale: 1.234,50 kr."),
+    "de": ("Rechnungs-Nr.: 4711", "Rechnungsdatum: 3. März 2026", "Gesamtbetrag: 1.234,50 €"),
+    "en": ("Invoice no. 4711", "Invoice date: 3 March 2026", "Total due: £1,234.50"),
+    "es": ("Factura nº: 4711", "Fecha de emisión: 3 de marzo de 2026", "Total a pagar: 1.234,50 €"),
+    "fr": ("Facture n° 4711", "Date de facturation : 3 mars 2026", "Net à payer : 1 234,50 €"),
+    "it": ("Fattura n. 4711", "Data fattura: 3 marzo 2026", "Totale da pagare: € 1.234,50"),
+    "ja": ("請求書番号：4711", "発行日：2026年3月3日", "ご請求金額：¥1,234"),
+    "nl": ("Factuurnummer: 4711", "Factuurdatum: 3 maart 2026", "Te betalen: € 1.234,50"),
+    "pt": ("Fatura n.º 4711", "Data de emissão: 3 de março de 2026", "Total a pagar: 1.234,50 €"),
+    "sv": ("Fakturanr: 4711", "Fakturadatum: 2026-03-03", "Att betala: 1 234,50 kr"),
+    "zh": ("发票号码：4711", "开票日期：2026年03月03日", "价税合计：¥1,234.50"),
+}
+
+
+def page(*lines: tuple[str, int, int], markdown: str | None = None) -> PageText:
+    """A page of lines at (x, y), 24 pixels high, 12 pixels a character."""
+    drawn = tuple(Line(text, (x, y, x + 12 * len(text), y + 24), 0.99) for text, x, y in lines)
+    return PageText(1000, 1400, drawn, (), "\n".join(text for text, _, _ in lines) if markdown is None else markdown)
+
+
+def found(text: PageText, *names: str) -> list[str | None]:
+    return [value.value for value in from_page(text, specs_from_names(names))]
+
+
+@pytest.mark.parametrize("language", INVOICES)
+def test_labelled_values_are_found_in_each_language(language: str) -> None:
+    text = page(*((line, 80, 100 + 60 * at) for at, line in enumerate(INVOICES[language])))
+    total = "1234" if language == "ja" else "1234.50"
+    assert found(text, "invoice number", "date", "total") == ["4711", "2026-03-03", total]
+
+
+@pytest.mark.parametrize("name", ["Rechnungsnummer", "numero de factura", "請求書番号", "发票号码", "invoice_number"])
+def test_a_field_is_understood_when_it_is_named_in_another_language(name: str) -> None:
+    assert found(page(("Invoice no. 4711", 80, 100)), name) == ["4711"]
+
+
+def test_values_are_found_right_of_their_labels_and_below() -> None:
+    text = page(
+        *(("Invoice number", 80, 100), ("4711", 500, 102)),
+        *(("Date", 80, 200), ("Due date", 400, 200), ("03.03.2026", 80, 232), ("17.03.2026", 400, 232)),
+    )
+    values = from_page(text, specs_from_names(("invoice number", "date", "due date")))
+    assert [value.value for value in values] == ["4711", "2026-03-03", "2026-03-17"]
+    assert [value.how for value in values] == ["right of 'Invoice number'", "below 'Date'", "below 'Due date'"]
+    assert values[0].box == (500, 102, 548, 126)
+
+
+def test_the_total_is_neither_the_subtotal_nor_what_was_given() -> None:
+    rows = (("Subtotal", "10.00"), ("VAT 20 %", "2.00"), ("Total", "12.00"), ("Cash", "20.00"), ("Change", "8.00"))
+    lines = [(text, x, 100 + 40 * at) for at, row in enumerate(rows) for text, x in zip(row, (80, 600), strict=True)]
+    assert found(page(*lines), "net", "tax", "total") == ["10.00", "2.00", "12.00"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [("the total of all things is more than 12.00 parts", 80, 100)],
+        [("Total items", 80, 100), ("5", 600, 100)],
+        [("Total", 80, 100), ("see overleaf", 600, 100)],
+        [("Delivery date: 03.03.2026", 80, 100), ("Due date: 17.03.2026", 80, 140)],
+        [("03.03.2026", 80, 100), ("04.03.2026", 80, 140)],
+        [],
+    ],
+)
+def test_null_is_given_rather_than_a_guess(lines: Sequence[tuple[str, int, int]]) -> None:
+    assert found(page(*lines), "total", "date", "invoice number") == [None, None, None]
+
+
+def test_a_field_of_the_tenant_is_found_by_its_own_name() -> None:
+    text = page(("Ship's master: Anna Lind", 80, 100), ("Berth", 80, 160), ("B-17", 400, 160))
+    assert found(text, "ship's master", "berth number") == ["Anna Lind", None]
+    assert [value.value for value in from_page(text, [FieldSpec("Berth", FieldType.ID)])] == ["B-17"]
+
+
+def test_a_pattern_narrows_what_is_taken() -> None:
+    text = page(("Ref AB-1 and CD-22", 80, 100))
+    assert [value.value for value in from_page(text, [FieldSpec("code", FieldType.ID, pattern=r"CD-\d+")])] == ["CD-22"]
+
+
+def test_all_values_are_given_when_many_are_asked() -> None:
+    text = page(("a@example.org", 80, 100), ("b@example.org", 80, 140), ("a@example.org", 80, 180))
+    values = from_page(text, [FieldSpec("email", FieldType.EMAIL, many=True)])
+    assert [value.value for value in values] == ["a@example.org", "b@example.org"]
+
+
+def test_line_items_are_rows_of_the_table() -> None:
+    heads = ("Beschreibung", "Menge", "Einzelpreis", "Betrag")
+    rows = (("Tür", "2", "10,00 €", "20,00 €"), ("Griff aus Messing", "1", "5,50 €", "5,50 €"))
+    columns = (80, 400, 560, 760)
+    lines = [
+        (text, x, 100 + 40 * at) for at, row in enumerate((heads, *rows)) for text, x in zip(row, columns, strict=True)
+    ]
+    lines += [("Summe", 80, 240), ("25,50 €", 760, 240)]
+    types = {"description": "text", "quantity": "number", "unit_price": "money", "amount": "money"}
+    children = tuple(FieldSpec(name, FieldType(type)) for name, type in types.items())
+    [value] = from_page(page(*lines), [FieldSpec("items", FieldType.ROWS, children=children)])
+    assert [[cell.value for cell in row] for row in value.rows] == [
+        ["Tür", "2", "10.00", "20.00"],
+        ["Griff aus Messing", "1", "5.50", "5.50"],
+    ]
+
+
+def test_text_without_lines_is_matched_and_gives_no_boxes() -> None:
+    markdown = "# Invoice\n\n| Invoice number | Date |\n| --- | --- |\n| 4711 | 2026-03-03 |\n\nTotal: 12.00 EUR"
+    values = from_page(page(markdown=markdown), specs_from_names(("invoice number", "date", "total")))
+    assert [value.value for value in values] == ["4711", "2026-03-03", "12.00"]
+    assert {value.box for value in values} == {None}
+
+
+def test_hostile_text_is_only_text() -> None:
+    attack = "Total: " + "1" * 5000 + "." + "," * 5000 + "<img src=x onerror=alert(1)>"
+    assert found(page((attack, 0, 0), ("\u202e: " * 400, 0, 40)), "total", "date", "name") == [None, None, None]
+
+
+def test_the_same_values_are_found_on_a_tilted_page() -> None:
+    def tilted(text: str, x: int, y: int) -> Line:
+        width = 12 * len(text)
+        y += round(x * 0.05)
+        return Line(
+            text, (x, y, x + width, y + 24), 0.99, (x, y, x + width, y + width * 0.05, x + width, y + 24, x, y + 24)
+        )
+
+    lines = (
+        tilted("Total", 80, 100),
+        tilted("12.00", 700, 100),
+        tilted("Date", 80, 150),
+        tilted("03.03.2026", 700, 150),
+    )
+    text = PageText(1000, 1400, lines, (), "", skew_degrees=2.86)
+    values: tuple[FieldValue, ...] = from_page(text, specs_from_names(("total", "date")))
+    assert [value.value for value in values] == ["12.00", "2026-03-03"]
+
+
+@pytest.mark.parametrize("text", ["1 " * 5000, "Total: " * 2000, "合计" * 4000, "DE02" + "A1" * 4000, "a@" * 4000])
+def test_the_work_on_a_line_is_bounded(text: str) -> None:
+    values = from_page(page((text, 0, 0)), specs_from_names(("total", "iban", "email", "date")))
+    assert len(values) == 4
