@@ -118,6 +118,7 @@ async def _read(
     Raises EngineAway.
     """
     failures: list[EngineError] = []
+    is_pausing = False
     try:
         async with asyncio.timeout(page_seconds):
             while True:
@@ -128,9 +129,12 @@ async def _read(
                 failures.append(reading)
                 if reading.is_permanent or len(failures) == _ENGINE_CALLS:
                     break
+                is_pausing = True
                 await asyncio.sleep(_backoff_seconds(len(failures)))
+                is_pausing = False
     except TimeoutError:
-        failures.append(_too_slow(page_seconds))
+        if not is_pausing:  # else what failed last is why: an engine that is away does not fail its pages
+            failures.append(_too_slow(page_seconds))
     if failures[-1].code in (AWAY, INSTANCE_LOST):
         raise EngineAway(failures[-1].message, is_suspect=any(failure.code != AWAY for failure in failures))
     return failures[-1], claim.attempt + len(failures) - 1
