@@ -119,7 +119,11 @@ def test_translation_is_stored_and_exported_beside_the_original(on_vllm: Bench, 
     order = Order(prompt=TaskPrompt(task=Task.TRANSLATE, language="en"))
     job = _run(on_vllm, on_vllm.submit(order=order))
     tenant = on_vllm.alice.tenant_id
-    made = {form: b"".join(export_job(on_vllm.context, tenant, job.id, form).chunks).decode() for form in ExportFormat}
+    made = {
+        form: b"".join(export_job(on_vllm.context, tenant, job.id, form).chunks).decode()
+        for form in ExportFormat
+        if form is not ExportFormat.CSV
+    }
     assert job.prompt.language == "en"
     assert made[ExportFormat.MARKDOWN] == "合计 9.00\n\n**Translation into English**\n\nTotal 9.00\n"
     assert "Translation into English" in made[ExportFormat.TXT]
