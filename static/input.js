@@ -107,7 +107,8 @@
   const reprice = () => {
     clearTimeout(pricing);
     pricing = setTimeout(() => {
-      if (!entries.some(isOnItsWay)) document.getElementById('price-files')?.click();
+      // A call that breaks off makes Gradio load the page anew, and the list would be lost: none while it is offline.
+      if (navigator.onLine && !entries.some(isOnItsWay)) document.getElementById('price-files')?.click();
     }, PRICE_AFTER_MS);
   };
 
@@ -224,6 +225,7 @@
 
   // A portal that started anew does not know the uploads of before.
   window.addEventListener('portal:back', () => {
+    reprice();
     for (const entry of entries) if (['ready', 'lost'].includes(entry.state)) Object.assign(entry, { state: 'waiting', sent: 0 });
     uploadNext();
   });

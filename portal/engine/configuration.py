@@ -1,7 +1,7 @@
 """The engines that the settings ask for, built: those on vLLM first, so that `default` is one of them, then embedded.
 
-Refuses at the start what would fail later: two ways to name the same thing, a fallback that is not there, a licence
-that nobody accepted.
+Refuses at the start what would fail later: two ways to name the same thing, a fallback or a picker of fields that is
+not there, a licence that nobody accepted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def configured_engines(settings: EngineSettings) -> list[Engine]:
         engines["embedded"] = EmbeddedEngine(workers, settings.page_seconds)
     for each in options:
         engine = engines[each.name]
-        if each.fallback is not None and isinstance(engine, VllmEngine):
-            engine.fallback = _fallback(each, engines)
+        if isinstance(engine, VllmEngine):
+            engine.fallback = _other(each, "fallback", each.fallback, engines)
+            engine.picker = _picker(each, engines)
     return [_translating(engine, settings) for engine in engines.values()]
 
 
@@ -105,12 +106,24 @@ def _known_licences() -> list[str]:
     return sorted({profile.licence.code for profile in PROFILES.values() if profile.licence.code})
 
 
-def _fallback(options: VllmOptions, engines: Mapping[str, Engine]) -> Engine:
-    name = options.fallback or ""
+def _other(options: VllmOptions, key: str, name: str | None, engines: Mapping[str, Engine]) -> Engine | None:
+    if name is None:
+        return None
     if name == options.name or name not in engines:
         others = [other for other in engines if other != options.name]
         raise SettingsError(
-            f"PORTAL_ENGINES_FILE: the fallback '{name}' of engine {options.name} is no other engine.",
-            remedy=f"Use one of: {', '.join(others)}." if others else "Leave 'fallback' out: there is no other engine.",
+            f"PORTAL_ENGINES_FILE: the {key} '{name}' of engine {options.name} is no other engine.",
+            remedy=f"Use one of: {', '.join(others)}." if others else f"Leave '{key}' out: there is no other engine.",
         )
     return engines[name]
+
+
+def _picker(options: VllmOptions, engines: Mapping[str, Engine]) -> Engine | None:
+    other = _other(options, "fields_with", options.fields_with, engines)
+    if isinstance(other, VllmEngine) and not other.options.profile.picks_fields:
+        raise SettingsError(
+            f"PORTAL_ENGINES_FILE: fields_with of engine {options.name} names {options.fields_with}, and "
+            f"{other.options.profile.title} cannot be asked for fields.",
+            remedy="Name an engine with HunyuanOCR 1.0 or an instruction-following model, or the embedded one.",
+        )
+    return other

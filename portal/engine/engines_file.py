@@ -9,6 +9,7 @@
     slots = 32                             # pages at once
     scores = false                         # ask for confidence
     fallback = "hunyuan"                   # reads a page that loops here
+    fields_with = "qwen"                   # picks the fields of pages read here
     first_token_seconds = 60
     silence_seconds = 20
 
@@ -33,7 +34,7 @@ from portal.engine.vllm.options import DEFAULT_SLOTS, ServerOptions, VllmOptions
 from portal.errors import SettingsError
 
 RESERVED: Final = frozenset({"default", "embedded"})
-_TEXTS: Final = ("name", "url", "model", "profile", "key_file", "fallback")
+_TEXTS: Final = ("name", "url", "model", "profile", "key_file", "fallback", "fields_with")
 _NUMBERS: Final = {"slots": (1, 1024), "first_token_seconds": (1, 3600), "silence_seconds": (1, 3600)}
 _KEYS: Final = (*_TEXTS, *_NUMBERS, "scores")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -104,6 +105,7 @@ def _engine(table: Any, place: str) -> VllmOptions:
         slots=int(numbers.get("slots", DEFAULT_SLOTS)),
         asks_scores=_flag(table, "scores", place),
         fallback=text.get("fallback"),
+        fields_with=text.get("fields_with"),
     )
 
 

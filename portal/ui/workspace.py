@@ -175,6 +175,7 @@ class WorkspacePage:
             outputs=self._cost,
             js=file_list.PRICE_JS,
             trigger_mode="always_last",
+            queue=False,  # one that is under way when the connection breaks would keep the queue's stream for itself
         )
         shell.on(self._drop.submit, refresh, outputs=views)
         shell.on(page.load, messages.polled(self._templates), outputs=self._fields)

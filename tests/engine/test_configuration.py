@@ -64,6 +64,7 @@ def test_file_gives_all_it_says(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("a-secret\n")
     text = LIGHTON + (
         f'profile = "generic"\nkey_file = "{tmp_path}/key"\nslots = 3\nscores = true\nfallback = "embedded"\n'
+        'fields_with = "embedded"\n'
         "first_token_seconds = 9\nsilence_seconds = 2.5\n"
     )
     engine, embedded = _engines(engines_file=_file(tmp_path, text))
@@ -74,6 +75,7 @@ def test_file_gives_all_it_says(tmp_path: Path) -> None:
     assert options.server.api_key is not None
     assert options.server.api_key.get_secret_value() == "a-secret"
     assert engine.fallback is embedded
+    assert engine.picker is embedded
     assert "a-secret" not in repr(options)
 
 
@@ -97,6 +99,8 @@ def test_file_gives_all_it_says(tmp_path: Path) -> None:
         (LIGHTON + 'key_file = "/nowhere/key"', "key_file cannot be read"),
         (LIGHTON + 'fallback = "lighton"', "is no other engine"),
         (LIGHTON + 'fallback = "hunyuan"', "is no other engine"),
+        (LIGHTON + 'fields_with = "hunyuan"', "the fields_with 'hunyuan' of engine lighton is no other engine"),
+        (LIGHTON + 'fields_with = "two"' + LIGHTON.replace('"lighton"', '"two"'), "cannot be asked for fields"),
         (LIGHTON + LIGHTON, "two engines named 'lighton'"),
         (HUNYUAN, "must be accepted first. It excludes the European Union"),
     ],

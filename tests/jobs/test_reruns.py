@@ -78,14 +78,14 @@ def test_other_pages_prompts_engines_and_tenants_are_no_rerun(bench: Bench) -> N
 
 
 def test_keys_differ_in_all_that_decides_the_text() -> None:
-    from portal.domain import Task, TaskPrompt
+    from portal.domain import FieldSpec, Task, TaskPrompt
 
     way = reruns.Way("ten_1", TaskPrompt(), "fake", "1")
     ways = [
         way,
         replace(way, tenant_id="ten_2"),
-        replace(way, prompt=TaskPrompt(Task.FIELDS, ("a", "b"))),
-        replace(way, prompt=TaskPrompt(Task.FIELDS, ("a, b",))),
+        replace(way, prompt=TaskPrompt(Task.FIELDS, (FieldSpec("a"), FieldSpec("b")))),
+        replace(way, prompt=TaskPrompt(Task.FIELDS, (FieldSpec("a, b"),))),
         replace(way, prompt=TaskPrompt(Task.TRANSLATE, (), "German")),
         replace(way, engine="other"),
         replace(way, profile_version="2"),

@@ -11,8 +11,9 @@ import pytest
 
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
-from portal.domain import JobState, Mode, Task, TaskPrompt
+from portal.domain import FieldSpec, FieldType, JobState, Mode, Task, TaskPrompt
 from portal.jobs import dispatch, engine_watch, execution
+from portal.jobs.fields import document_fields
 from portal.jobs.queries import JobView, export_job, wait
 from portal.jobs.submission import Order
 from portal.results.export import ExportFormat
@@ -128,11 +129,22 @@ def test_translation_is_stored_and_exported_beside_the_original(on_vllm: Bench, 
     order = Order(prompt=TaskPrompt(task=Task.TRANSLATE, language="en"))
     job = _run(on_vllm, on_vllm.submit(order=order))
     tenant = on_vllm.alice.tenant_id
-    made = {form: b"".join(export_job(on_vllm.context, tenant, job.id, form).chunks).decode() for form in ExportFormat}
+    forms = [form for form in ExportFormat if form is not ExportFormat.CSV]
+    made = {form: b"".join(export_job(on_vllm.context, tenant, job.id, form).chunks).decode() for form in forms}
     assert job.prompt.language == "en"
     assert made[ExportFormat.MARKDOWN] == "合计 9.00\n\n**Translation into English**\n\nTotal 9.00\n"
     assert "Translation into English" in made[ExportFormat.TXT]
     assert '"translation": {"language": "en", "markdown": "Total 9.00"}' in made[ExportFormat.JSON]
+
+
+def test_fields_of_a_model_are_stored_with_what_is_wrong_with_them(on_vllm: Bench, vllm: ScriptedVllm) -> None:
+    vllm.always(says('[{"box": [0, 0, 500, 500], "text": "Rechnungsdatum: 3. März 2026"}]'))
+    specs = (FieldSpec("date", FieldType.DATE), FieldSpec("total", FieldType.MONEY, required=True))
+    job = _run(on_vllm, on_vllm.submit(order=Order(prompt=TaskPrompt(Task.FIELDS, specs))))
+    _, [document] = document_fields(on_vllm.context, on_vllm.alice.tenant_id, job.id)
+    assert [value.value for value in document.values] == ["2026-03-03", None]
+    assert document.needs_check
+    assert _usage(on_vllm, job) == [("read", 1)]
 
 
 def test_mode_reaches_the_engine(on_vllm: Bench, vllm: ScriptedVllm) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import json_repair
@@ -25,6 +26,7 @@ _NOTHING = frozenset({"", "null", "none", "n/a", "na", "-", "–", "unknown", "n
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _MOST_ANSWER = 200_000
 _MOST_ROWS = 200
+_MOST_TEXT_ROWS, _LONGEST_ROW = 3000, 4000
 _TRIVIAL = 2
 
 
@@ -95,8 +97,10 @@ class _LookUp:
         self.text = page.text if page.lines else page.markdown
         self._folded = [_dense(spot.text) for spot in self.sheet.spots]
         self._whole = _dense(self.text)
+        self._spots: dict[FieldType, dict[str, Spot]] = {}
+        self._said: dict[FieldType, frozenset[str]] = {}
 
-    @property
+    @cached_property
     def conventions(self) -> Conventions:
         """How the page writes; for a page without lines what its text tells."""
         if self.sheet.spots:
@@ -106,12 +110,8 @@ class _LookUp:
 
     def spot(self, spec: FieldSpec, value: Found) -> Spot | None:
         """The line that has the value: with its type, else as text; of several the first."""
-        typed = FieldSpec(spec.name, spec.type)
         if spec.type not in (FieldType.TEXT, FieldType.ID):
-            for spot in self.sheet.spots:
-                if any(one.value == value.value for one in find(spot.text, typed, self.sheet.conventions)):
-                    return spot
-            return None
+            return self._typed_spots(spec.type).get(value.value)
         key = _dense(value.value)
         holding = [at for at, text in enumerate(self._folded) if key and key in text]
         if not holding or (len(key) <= _TRIVIAL and not self._stands_alone(holding, key)):
@@ -123,9 +123,23 @@ class _LookUp:
         if spec.type in (FieldType.TEXT, FieldType.ID):
             key = _dense(value.value)
             return len(key) > _TRIVIAL and key in self._whole
-        typed = FieldSpec(spec.name, spec.type)
-        rows = self.text.splitlines()
-        return any(one.value == value.value for row in rows for one in find(row, typed, self.conventions))
+        return value.value in self._typed_text(spec.type)
+
+    # Each type is looked for once a page: an answer may have a thousand values.
+    def _typed_spots(self, type: FieldType) -> dict[str, Spot]:
+        if type not in self._spots:
+            found = self._spots[type] = {}
+            for spot in self.sheet.spots:
+                for one in find(spot.text, FieldSpec("", type), self.sheet.conventions):
+                    found.setdefault(one.value, spot)
+        return self._spots[type]
+
+    def _typed_text(self, type: FieldType) -> frozenset[str]:
+        if type not in self._said:
+            rows = [row[:_LONGEST_ROW] for row in self.text.splitlines()[:_MOST_TEXT_ROWS]]
+            found = (one.value for row in rows for one in find(row, FieldSpec("", type), self.conventions))
+            self._said[type] = frozenset(found)
+        return self._said[type]
 
     def _stands_alone(self, holding: list[int], key: str) -> bool:
         return any(self._folded[at] == key for at in holding)

@@ -97,8 +97,8 @@ class Profile:
     `checkpoints` are lower-case parts of the model names that it stands for. `extract` maps each mode to what is asked
     for it, `translate` each target language (code) to what is asked with the image; `targets` are all languages that
     it translates to, by the image or, where `writes_to_order`, from the text. `fields` is the checkpoint's own prompt
-    for fields with the place `{keys}`. `retry_sampling` is used once after a loop. `prompt_tokens` bounds what image
-    and prompt take of the context. `sources` say where each fact comes from.
+    for fields with the place `{keys}`; one that `writes_to_order` is asked in ours. `retry_sampling` is used once after
+    a loop. `prompt_tokens` bounds what image and prompt take of the context. `sources` say where each fact comes from.
     """
 
     name: str
@@ -135,4 +135,14 @@ class Profile:
     @property
     def tasks(self) -> frozenset[Task]:
         """What it can do by itself."""
-        return frozenset({Task.EXTRACT} | ({Task.TRANSLATE} if self.targets else set()))
+        return frozenset({Task.EXTRACT, Task.FIELDS} | ({Task.TRANSLATE} if self.targets else set()))
+
+    @property
+    def picks_fields(self) -> bool:
+        """Whether it can be asked for fields; of others they are found by labels in what they read."""
+        return self.fields is not None or self.writes_to_order
+
+    @property
+    def mode_for_fields(self) -> Mode:
+        """How a page is read to look its fields up: by lines with boxes, where it has them."""
+        return Mode.SPOTTING if Mode.SPOTTING in self.extract else Mode.DOCUMENT

@@ -19,10 +19,14 @@ from PIL import Image
 from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt, Translation
 from portal.engine.answers import clean_markdown, page_text
 from portal.engine.base import PLAIN_CALL, Call, Engine
+from portal.engine.fields.answers import from_answer
+from portal.engine.fields.matcher import from_page
 from portal.engine.profiles.base import AnswerForm, Ask, Profile, Sampling
 from portal.engine.translation import Translator
 from portal.engine.vllm import request
 from portal.engine.vllm.client import Answer, ChatClient
+from portal.engine.vllm.field_picking import fields_of
+from portal.engine.vllm.field_request import fields_body, prompt_size
 from portal.engine.vllm.images import SentImage, sent_image
 from portal.engine.vllm.options import VllmOptions
 from portal.errors import EngineError, TaskUnavailable
@@ -34,13 +38,18 @@ _FEWEST_TOKENS = 256
 
 
 class VllmEngine:
-    """One checkpoint on one URL. `fallback` is another engine that reads a page which loops here."""
+    """One checkpoint on one URL.
+
+    `fallback` is another engine that reads a page which loops here, `picker` one that picks the fields of a page that
+    was read here.
+    """
 
     def __init__(self, options: VllmOptions) -> None:
         self.options = options
         self.slots = options.slots
         self.capability = capability_of(options)
         self.fallback: Engine | None = None
+        self.picker: Engine | None = None
         self.client = ChatClient(options.name, options.server, connections=options.slots)
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
@@ -68,10 +77,12 @@ class VllmEngine:
         await self.client.model_card()
 
     async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
-        """Reads one page; a translation is another request, made when there is text. Raises EngineError."""
+        """Reads one page; translation and fields are another request, made when there is text. Raises EngineError."""
         if prompt.task not in self.capability.tasks:
             raise TaskUnavailable(self.capability.unavailable.get(prompt.task, "This engine does not offer it."))
         sent = await self._sent(image)
+        if prompt.task is Task.FIELDS:
+            return await self._with_fields(image, sent, prompt, call)
         page = await self._read(image, sent, prompt, call)
         if prompt.task is not Task.TRANSLATE or page.is_blank or page.truncated:
             return page
@@ -107,6 +118,39 @@ class VllmEngine:
         if isinstance(other, VllmEngine):
             return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
         return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
+
+    async def _with_fields(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
+        mode = self.options.profile.mode_for_fields
+        page = await self._read(image, sent, replace(prompt, task=Task.EXTRACT, mode=mode), call)
+        other = self.picker or self
+        if page.is_blank or page.truncated:
+            return await self._labelled(page, prompt)
+        if not isinstance(other, VllmEngine):
+            return await fields_of(other, image, page, prompt, call)
+        if not other.options.profile.picks_fields:
+            return await self._labelled(page, prompt)
+        shown = sent if other is self else await other._sent(image)
+        return await other.pick_fields(shown, page, prompt, call)
+
+    async def pick_fields(self, sent: SentImage, page: PageText, prompt: TaskPrompt, call: Call) -> PageText:
+        """`page` with the fields that the model picks from the image, each looked up on the page. Raises EngineError.
+
+        An answer that was cut marks the page as truncated: it may lack what came after.
+        """
+        answer = await self._picked(sent, prompt, call, self._sampling)
+        if answer.truncated == "repetition":
+            answer = await self._picked(sent, prompt, call, self.options.profile.retry_sampling)
+        values = await self._in_thread(from_answer, answer.text, page, prompt.fields)
+        return replace(page, fields=values, truncated=answer.truncated)
+
+    async def _picked(self, sent: SentImage, prompt: TaskPrompt, call: Call, sampling: Sampling) -> Answer:
+        profile = self.options.profile
+        body = fields_body(profile, self.client.model, prompt.fields, sent.url, sampling=sampling, call=call)
+        room = max(_FEWEST_TOKENS, self._max_tokens - prompt_size(profile, prompt.fields))
+        return await self.client.ask({**body, "max_tokens": room}, call)
+
+    async def _labelled(self, page: PageText, prompt: TaskPrompt) -> PageText:
+        return replace(page, fields=await self._in_thread(from_page, page, prompt.fields))
 
     async def _translated(self, page: PageText, sent: SentImage, language: str, call: Call) -> PageText:
         if self._translator is not None:
@@ -166,7 +210,7 @@ def capability_of(options: VllmOptions) -> EngineCapability:
     return EngineCapability(
         name=options.name,
         checkpoint=options.server.model,
-        profile_version=f"{profile.name}/{profile.version}",
+        profile_version=_version(options),
         tasks=profile.tasks,
         languages=profile.languages,
         unavailable=_unavailable(profile),
@@ -179,9 +223,14 @@ def capability_of(options: VllmOptions) -> EngineCapability:
     )
 
 
+def _version(options: VllmOptions) -> str:
+    """What decides how pages are read; readings are taken over only where it is the same."""
+    picker = f"+{options.fields_with}" if options.fields_with else ""
+    return f"{options.profile.name}/{options.profile.version}{picker}"
+
+
 def _unavailable(profile: Profile) -> dict[Task, str]:
     reasons = {
-        Task.FIELDS: f"{profile.title} reads text but does not pick fields from it here.",
         Task.TRANSLATE: f"{profile.title} reads text but cannot translate: that needs a text model beside it.",
     }
     return {task: reason for task, reason in reasons.items() if task not in profile.tasks}

@@ -29,7 +29,10 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions:
-    """One engine. `asks_scores` has it send token probabilities along (some 80 bytes a token), for confidence."""
+    """One engine. `asks_scores` has it send token probabilities along (some 80 bytes a token), for confidence.
+
+    `fallback` and `fields_with` name other engines: one that reads pages which loop, one that picks fields.
+    """
 
     name: str
     server: ServerOptions
@@ -37,3 +40,4 @@ class VllmOptions:
     slots: int = DEFAULT_SLOTS
     asks_scores: bool = False
     fallback: str | None = None
+    fields_with: str | None = None

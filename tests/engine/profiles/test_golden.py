@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from portal.domain import FieldSpec, FieldType
 from portal.engine.base import Call
 from portal.engine.profiles import PROFILES, profile_for
 from portal.engine.profiles.base import Ask, Profile
+from portal.engine.vllm.field_request import fields_body
 from portal.engine.vllm.request import page_body, text_body, with_scores
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -54,6 +56,20 @@ def test_text_request_has_nothing_that_only_vllm_knows() -> None:
 
 def test_scores_are_asked_for_without_other_tokens() -> None:
     assert with_scores({"model": "a"}) == {"model": "a", "logprobs": True, "top_logprobs": 0}
+
+
+FIELDS = (
+    FieldSpec("invoice 'number'", FieldType.ID, required=True),
+    FieldSpec("kind", allowed=("paid", "open"), description="as stamped"),
+    FieldSpec("items", FieldType.ROWS, children=(FieldSpec("what"), FieldSpec("amount", FieldType.MONEY))),
+)
+
+
+@pytest.mark.parametrize("name", [name for name, profile in PROFILES.items() if profile.picks_fields])
+def test_request_is_the_golden_one_for_fields(name: str) -> None:
+    profile, call = PROFILES[name], Call(request_id="pag_1-1", priority=3)
+    body = fields_body(profile, "a/model", FIELDS, "data:…", sampling=profile.sampling, call=call)
+    _compare(f"{name}.fields", body)
 
 
 def test_fields_prompt_is_the_checkpoints_own_where_it_has_one() -> None:
