@@ -82,7 +82,7 @@ def live(_chatting: Portal, vllm: ScriptedVllm, hunyuan: ScriptedVllm) -> Portal
 def vllm(vllm_servers: tuple[ScriptedVllm, ScriptedVllm]) -> ScriptedVllm:
     """The one that LightOnOCR is served by."""
     server = vllm_servers[0]
-    server.token_seconds, server.tokens_a_chunk = 0.0, 1
+    server.token_seconds, server.tokens_a_chunk, server.api_key = 0.0, 1, None
     server.always(says("Total 9.00"))
     return server
 
@@ -604,9 +604,10 @@ def test_engine_that_is_away_is_told_at_once(live: Portal, alice: Persona, vllm:
     engines = live.services.jobs.engines
     engine = engines.get("vllm")
     calls = len(vllm.received)
+    vllm.api_key = "another"  # so that its watch finds it no better
     engines.mark(engine, "it does not answer.")
     reply = alice.client.post(PATH, json=asking())
-    engines.mark(engine, None)
+    vllm.api_key = None
     assert_problem(reply, 503, "engine_unavailable")
     assert 5 <= int(reply.headers["Retry-After"]) <= 15
     assert (len(vllm.received), entries(live, alice)) == (calls, [])

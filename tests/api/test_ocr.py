@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from models import Job
 from portal.engine.fakes import answers, fails
-from portal.errors import Unavailable
+from portal.errors import EngineError, Unavailable
 from portal.jobs import queries
 from tests.api.conftest import (
     Persona,
@@ -313,8 +313,15 @@ def test_any_text_is_answered_when_it_is_no_text_at_all(alice: Persona, text: st
     assert reply.status_code in (200, 422), reply.text
 
 
-def test_request_is_refused_at_once_when_its_engine_is_away(live: Portal, alice: Persona) -> None:
+def test_request_is_refused_at_once_when_its_engine_is_away(
+    live: Portal, alice: Persona, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engines = live.services.jobs.engines
+
+    async def fail() -> None:
+        raise EngineError("It does not answer.", is_permanent=False)
+
+    monkeypatch.setattr(live.engine, "probe", fail)  # so that its watch finds it no better
     engines.mark(live.engine, "it does not answer.")
     reply = alice.client.post("/v1/ocr", json=_request())
     engines.mark(live.engine, None)
