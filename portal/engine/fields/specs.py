@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from portal.domain import FieldSpec, FieldType
@@ -99,6 +101,8 @@ def _check(spec: FieldSpec, names: Sequence[str], *, is_nested: bool) -> None:
         raise _refused(spec.name, "this name stands twice")
     if spec.pattern:
         check_pattern(spec.pattern)
+    for key in ("minimum", "maximum"):
+        _check_bound(spec, key, getattr(spec, key))
     if spec.type is FieldType.ROWS:
         if is_nested or not spec.children:
             raise _refused(spec.name, "rows need children, and have no rows within")
@@ -107,6 +111,32 @@ def _check(spec: FieldSpec, names: Sequence[str], *, is_nested: bool) -> None:
         raise _refused(spec.name, "only the type 'rows' has children")
     if spec.not_before and spec.not_before not in names:
         raise _refused(spec.name, f"not_before names no field: '{spec.not_before}'")
+
+
+def _check_bound(spec: FieldSpec, key: str, bound: str | None) -> None:
+    if bound is None:
+        return
+    if spec.type is FieldType.DATE:
+        if not _is_day(bound):
+            raise _refused(spec.name, f"{key} of a date is a day like 2026-11-30")
+    elif spec.type not in (FieldType.NUMBER, FieldType.MONEY):
+        raise _refused(spec.name, f"{key} belongs to the types number, money and date, not to {spec.type}")
+    elif not _is_finite(bound):
+        raise _refused(spec.name, f"{key} is a number like 12.5")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return Decimal(text).is_finite()
+    except InvalidOperation:
+        return False
 
 
 def _from_row(row: Any) -> FieldSpec:

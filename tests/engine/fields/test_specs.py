@@ -70,6 +70,12 @@ def test_bare_names_of_older_jobs_are_taken() -> None:
             [{"name": "a", "type": "rows", "children": [{"name": "b", "type": "rows", "children": ["c"]}]}],
             "no rows within",
         ),
+        ([{"name": "a", "type": "number", "minimum": float("nan")}], "a number like"),
+        ([{"name": "a", "type": "money", "maximum": float("inf")}], "a number like"),
+        ([{"name": "a", "type": "number", "minimum": "1e9999999999999999999"}], "a number like"),
+        ([{"name": "a", "type": "number", "minimum": "ten"}], "a number like"),
+        ([{"name": "a", "type": "date", "maximum": "30.11.2026"}], "a day like"),
+        ([{"name": "a", "type": "text", "minimum": "b"}], "not to text"),
     ],
 )
 def test_rows_are_refused_by_name_when_they_cannot_be_kept(rows: list[Any], words: str) -> None:
