@@ -25,6 +25,25 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
 
 
+# A week inside the calendar, so that no zone and no margin of days leads out of it.
+EARLIEST = datetime(1, 1, 8, tzinfo=UTC)
+LATEST = datetime(9999, 12, 24, tzinfo=UTC)
+
+
+def within_calendar(moment: datetime) -> datetime:
+    """The aware moment in UTC; the calendar's edge in place of one that lies at or beyond it in some zone."""
+    if moment.year < EARLIEST.year + 1:
+        return max(EARLIEST, _utc(moment, EARLIEST))
+    return min(LATEST, _utc(moment, LATEST))
+
+
+def _utc(moment: datetime, edge: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return edge
+
+
 class UTCDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime on both databases; SQLite would drop the zone."""
 
@@ -32,12 +51,12 @@ class UTCDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuses naive values and stores UTC."""
+        """Refuses naive values and stores UTC; at the calendar's edges, the edge."""
         if value is None:
             return None
         if value.tzinfo is None:
             raise ValueError("a naive datetime reached the database")
-        return value.astimezone(UTC)
+        return within_calendar(value)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Gives the zone back that SQLite dropped."""

@@ -19,7 +19,7 @@ from sqlalchemy import Select, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from models import ApiKey, Member, Tenant
-from models.base import now
+from models.base import now, within_calendar
 from portal import audit
 from portal.accounts.members import no_new_jobs
 from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
@@ -293,7 +293,7 @@ def _checked_expiry(expires_at: datetime | None) -> datetime | None:
             code="expiry_invalid",
             remedy="Write it like 2030-01-31T00:00:00Z, or leave it out.",
         )
-    return expires_at
+    return None if expires_at is None else within_calendar(expires_at)
 
 
 def _record(

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from models import LimitChange, Tenant, TenantLimit
-from models.base import new_id, now
+from models.base import new_id, now, within_calendar
 from portal import audit
 from portal.audit import Actor, Outcome
 from portal.domain import Limit
@@ -247,7 +247,7 @@ def _checked_until(edit: LimitEdit, at: datetime) -> datetime | None:
         raise _until_invalid("An end needs a limit that it ends.", "Give a limit too, or leave the end out.")
     if edit.until.tzinfo is None or edit.until <= at:
         raise _until_invalid("The end of a change lies in the future.", "Give a later moment, with its time zone.")
-    return edit.until
+    return within_calendar(edit.until)
 
 
 def _until_invalid(message: str, remedy: str) -> InvalidRequest:

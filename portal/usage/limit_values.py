@@ -15,6 +15,7 @@ LimitChoice = float | None | Literal["plan"]
 MAX_WEIGHT = 100
 _MAX_WHOLE = 2**31 - 1  # what an INTEGER column of Postgres holds
 _MAX_BYTES = 2**50
+_MAX_DAYS = 36_500  # a hundred years: no date that is reckoned from it leaves the calendar
 _AT_LEAST_ONE = frozenset({Limit.MAX_FILE_BYTES, Limit.MAX_DOCUMENT_PAGES, Limit.RETENTION_DAYS})
 
 LABELS: dict[Limit, str] = {
@@ -80,7 +81,7 @@ def number_shown(value: float | None) -> str:
 
 
 def _bounds(limit: Limit) -> tuple[int, int]:
-    highest = _MAX_BYTES if limit is Limit.MAX_FILE_BYTES else _MAX_WHOLE
+    highest = {Limit.MAX_FILE_BYTES: _MAX_BYTES, Limit.RETENTION_DAYS: _MAX_DAYS}.get(limit, _MAX_WHOLE)
     return (1 if limit in _AT_LEAST_ONE else 0), highest
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, func, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from models import ApiKey, LedgerEntry, Member, Reservation
+from models.base import within_calendar
 from portal.db import Database
 from portal.errors import InvalidRequest
 from portal.usage.receipts import Receipt, ReceiptLine
@@ -94,7 +95,8 @@ def all_receipts(database: Database, tenant_id: str, asked: ReceiptsAsked) -> It
 
 def _of_days(asked: ReceiptsAsked) -> tuple[ColumnElement[bool], ...]:
     # The days are the tenant's own; the times, a day wider than any zone, let the index by time be used.
-    first, last = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (asked.first_day, asked.last_day))
+    days = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (asked.first_day, asked.last_day))
+    first, last = map(within_calendar, days)
     margin = timedelta(days=2)
     return (
         Reservation.day.between(asked.first_day, asked.last_day),

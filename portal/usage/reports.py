@@ -112,8 +112,9 @@ def days_between(first_day: str, last_day: str) -> list[str]:
 
 
 def last_days(today: str, count: int) -> tuple[str, str]:
-    """(first day, last day) of the `count` days that end today."""
-    return f"{date.fromisoformat(today) - timedelta(days=count - 1)}", today
+    """(first day, last day) of the `count` days that end today; fewer where the calendar begins."""
+    first = max(1, date.fromisoformat(today).toordinal() - count + 1)
+    return f"{date.fromordinal(first)}", today
 
 
 def usage_report(session: Session, tenant_id: str, *, first_day: str, last_day: str) -> UsageReport:

@@ -182,3 +182,31 @@ def test_audit_log_is_filtered_paged_and_its_reading_is_in_it(live: Portal, admi
     assert _entries(live, action="audit.exported", actor=str(admin.principal.email))
     assert_problem(admin.client.get("/v1/admin/audit?result=maybe"), 422, "invalid_request")
     assert_problem(admin.client.get("/v1/admin/audit?since=2026-11-30T00:00:00"), 422, "invalid_request")
+
+
+_BEYOND = "9999-12-31T23:59:59-14:00"
+_BEFORE = "0001-01-01T00:00:00+14:00"
+
+
+def test_moment_that_is_beyond_the_calendar_in_utc_is_taken_for_its_edge(admin: Persona, alice: Persona) -> None:
+    for bounds in ({"until": _BEYOND}, {"since": _BEFORE}, {"since": _BEFORE, "until": _BEYOND}):
+        assert admin.client.get("/v1/admin/audit", params=bounds).json()["data"] != []
+        assert len(admin.client.get("/v1/admin/audit.csv", params=bounds).text.splitlines()) > 1
+    assert admin.client.get("/v1/admin/audit", params={"until": _BEFORE}).json()["data"] == []
+    path = f"/v1/admin/tenants/{alice.principal.tenant_id}/quota"
+    made = admin.client.put(path, json={"limits": {"pages_per_day": 7}, "until": _BEYOND, "reason": "for good"})
+    assert made.status_code == 200, made.text
+    assert alice.client.get("/v1/usage").json()["limits"] != []
+    undone = admin.client.post(f"{path}/{made.json()['change_id']}/undo")
+    assert undone.status_code == 200, undone.text
+    key = alice.client.post("/v1/keys", json={"name": "lasting", "scopes": ["read"], "expires_at": _BEYOND})
+    assert (key.status_code, key.json()["expires_at"][:4]) == (201, "9999")
+
+
+@pytest.mark.parametrize("days", [36_501, 2**31 - 1])
+def test_retention_beyond_a_hundred_years_is_refused(admin: Persona, alice: Persona, days: int) -> None:
+    path = f"/v1/admin/tenants/{alice.principal.tenant_id}/quota"
+    assert_problem(admin.client.put(path, json={"limits": {"retention_days": days}}), 422, "limit_invalid")
+    assert admin.client.put(path, json={"limits": {"retention_days": 36_500}}).status_code == 200
+    job = alice.client.post("/v1/jobs?wait=20", files=[("files", ("a.png", png()))]).json()
+    assert job["expires_at"][:2] == "21"

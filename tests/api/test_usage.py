@@ -161,3 +161,14 @@ def _base64(content: bytes) -> str:
     import base64
 
     return base64.b64encode(content).decode()
+
+
+_EDGES = ("0001-01-01", "0001-01-02", "9999-12-30", "9999-12-31")
+
+
+@pytest.mark.parametrize("day", _EDGES)
+def test_edge_of_the_calendar_is_a_day_like_others(alice: Persona, day: str) -> None:
+    for query in (f"first_day={day}&last_day={day}", f"last_day={day}"):
+        assert alice.client.get(f"/v1/usage?{query}").status_code == 200
+        file = alice.client.get(f"/v1/usage.csv?{query}")
+        assert (file.status_code, len(file.text.splitlines())) == (200, 1)
