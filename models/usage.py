@@ -41,7 +41,8 @@ class Reservation(Base):
     """Pages set aside for one job, retry or request, in the periods they were asked for in.
 
     It is pending while `posted + returned < pages`; `closed_at` is when that ended. `job_id` is plain text: the
-    reservation stays when its job is deleted.
+    reservation stays when its job is deleted. `holder` names the process that works on a request
+    (portal/jobs/presence.py).
     """
 
     __tablename__ = "reservations"
@@ -72,6 +73,7 @@ class Reservation(Base):
     returned: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
     closed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    holder: Mapped[str | None] = mapped_column(String(20))
 
 
 class LedgerEntry(Base):

@@ -12,6 +12,7 @@ from portal.db import Database
 from portal.domain import Principal, Task
 from portal.door.writer import Writer
 from portal.errors import LimitReached, Unavailable
+from portal.jobs.presence import Presence
 from portal.usage.admission import Ask, Held, reserve
 from portal.usage.refusals import counting_refusals
 from portal.usage.request_ends import end_request
@@ -28,17 +29,18 @@ class Books:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._writer = Writer(database)
+        self._presence = Presence(database)
 
     async def reserve(self, principal: Principal, *, task: Task, engine: str, file_bytes: int) -> Held:
         """Sets one page aside; when the caller is cancelled meanwhile it is given back.
 
         Raises LimitReached, Forbidden, Unauthenticated, NotFound, Unavailable, and DocumentRefused (file_too_large).
         """
-        ask = Ask(1, None, task.value, engine, "request", file_bytes)
 
         def reserved(session: Session) -> Held:
             refuse_ended_key(session, principal)
-            return reserve(session, principal, ask)
+            holder = self._presence.holder()
+            return reserve(session, principal, Ask(1, None, task.value, engine, "request", file_bytes, holder))
 
         reserving = self._writer.write(reserved)
         try:
@@ -68,6 +70,7 @@ class Books:
     def close(self) -> None:
         """Ends the threads; what they were given is done first."""
         self._writer.close()
+        self._presence.end()
 
     def _count(self, tenant_id: str, refusal: LimitReached) -> None:
         try:

@@ -2,7 +2,8 @@
 
 A page is reserved before it waits, and posted when text was delivered, also to a reader who left in the middle; else
 it is returned. Whoever leaves has the call aborted and the place freed at once. What a killed process had reserved is
-swept (portal/jobs/stray_reservations.py) past the longest that a request may take.
+swept once it is gone (portal/jobs/presence.py); so a stream's page is posted as its first text goes out, not at its
+end.
 """
 
 from __future__ import annotations
@@ -101,18 +102,29 @@ class Door:
 
 
 class Charge:
-    """The one page of a request. `is_delivered` is set when text has gone out to the reader."""
+    """The one page of a request."""
 
     def __init__(self, books: Books, tenant_id: str, held: Held) -> None:
         self.held = held
-        self.is_delivered = False
+        self._is_delivered = False
+        self._settling: asyncio.Future[None] | None = None
         self._books = books
         self._tenant_id = tenant_id
 
+    def deliver(self) -> None:
+        """Text has gone out to the reader: the page is posted, whatever becomes of the rest."""
+        self._is_delivered = True
+        self._begin()
+
     async def settle(self) -> None:
-        """Posts or returns the page; goes on when the caller is cancelled."""
-        settling = self._books.settle(self._tenant_id, self.held, is_delivered=self.is_delivered)
-        await asyncio.shield(asyncio.ensure_future(settling))
+        """Returns the page unless it was posted; done when that is on disk, also when the caller is cancelled."""
+        await asyncio.shield(self._begin())
+
+    def _begin(self) -> asyncio.Future[None]:
+        if self._settling is None:
+            settling = self._books.settle(self._tenant_id, self.held, is_delivered=self._is_delivered)
+            self._settling = asyncio.ensure_future(settling)
+        return self._settling
 
 
 class Delivery:
@@ -136,7 +148,8 @@ class Delivery:
         """What is sent to the reader, piece by piece. Raises PortalError for what fails in the middle."""
         for piece in self._answer.first:
             yield piece
-        self._charge.is_delivered = self._answer.has_text
+        if self._answer.has_text:
+            self._charge.deliver()
         if self._answer.rest is None:
             return
         try:

@@ -25,7 +25,7 @@ from portal.jobs.engine_watch import watch
 from portal.jobs.execution import EngineAway, execute, internal_failure, settle
 from portal.jobs.gate import Gate, Turn
 from portal.jobs.ownership import Ownership
-from portal.jobs.upkeep import keep_up
+from portal.jobs.upkeep import give_back, keep_up
 from portal.usage.limits import weights_of
 
 log = structlog.get_logger()
@@ -33,6 +33,7 @@ log = structlog.get_logger()
 _LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 5.0
 _SWEEP_SECONDS = 3600.0
+_GIVE_BACK_SECONDS = 60.0
 
 
 class Lane:
@@ -229,7 +230,11 @@ class Dispatcher:
             log.warning("pages stay claimed until the next start", reason=error.message)
 
     async def _sweep(self) -> None:
+        next_whole = 0.0
         while True:
             if self._is_owner:
-                await asyncio.to_thread(keep_up, self._context)
-            await asyncio.sleep(_SWEEP_SECONDS if self._is_owner else _LOOK_SECONDS)
+                is_whole = time.monotonic() >= next_whole
+                await asyncio.to_thread(keep_up if is_whole else give_back, self._context)
+                if is_whole:
+                    next_whole = time.monotonic() + _SWEEP_SECONDS
+            await asyncio.sleep(_GIVE_BACK_SECONDS if self._is_owner else _LOOK_SECONDS)

@@ -1,7 +1,8 @@
 """Reservations that are nobody's any more: what they still hold is given back, and it is said how much that was.
 
 A reservation lives as long as the pages it is for, not by a timer: what it holds beyond the pages that still wait or
-are read is a stray. A request at the door has no pages: its reservation is a stray past any request's deadline.
+are read is a stray. A request at the door has no pages: its reservation is a stray once its process is gone, and
+past any request's deadline.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from models import Page, Reservation
@@ -17,6 +18,7 @@ from models.base import now
 from portal.db import Database
 from portal.domain import PageState
 from portal.jobs import claims
+from portal.jobs.presence import gone
 from portal.usage.ledger import return_rest
 
 REQUEST_DEADLINE = timedelta(hours=1)
@@ -35,10 +37,13 @@ def strays(session: Session, *, at: datetime | None = None) -> dict[str, list[tu
     """Tenant → (reservation, pages that it holds for nobody) of up to 500 strays, the oldest first. All tenants."""
     held = Reservation.pages - Reservation.posted - Reservation.returned
     surplus = held - _wanted()
-    old_request = (Reservation.reason == "request") & (Reservation.created_at < (at or now()) - REQUEST_DEADLINE)
+    is_request = Reservation.reason == "request"
+    is_lost = or_(
+        Reservation.created_at < (at or now()) - REQUEST_DEADLINE, Reservation.holder.in_(_gone_holders(session))
+    )
     rows = session.execute(
         select(Reservation.tenant_id, Reservation.id, surplus)
-        .where(Reservation.closed_at.is_(None), surplus > 0, old_request | (Reservation.reason != "request"))
+        .where(Reservation.closed_at.is_(None), surplus > 0, or_(~is_request, is_lost))
         .order_by(Reservation.created_at)
         .limit(_AT_ONCE)
     )
@@ -58,6 +63,13 @@ def sweep_reservations(database: Database, *, at: datetime | None = None) -> Swe
         for reservation_id, _ in reservations
     ]
     return Swept(sum(pages > 0 for pages in returned), sum(returned))
+
+
+def _gone_holders(session: Session) -> set[str]:
+    holding = (
+        select(Reservation.holder).where(Reservation.closed_at.is_(None), Reservation.holder.is_not(None)).distinct()
+    )
+    return gone(session, [holder for holder in session.scalars(holding) if holder is not None])
 
 
 def _wanted() -> ColumnElement[int]:

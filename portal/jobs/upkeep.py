@@ -8,6 +8,7 @@ import structlog
 
 from portal.errors import Unavailable
 from portal.jobs.context import JobContext
+from portal.jobs.presence import forget_gone
 from portal.jobs.retention import delete_expired
 from portal.jobs.stray_reservations import sweep_reservations
 from portal.jobs.sweep import sweep_blobs
@@ -18,8 +19,14 @@ log = structlog.get_logger()
 def keep_up(context: JobContext) -> None:
     """Sweeps once; a part that fails is logged, tried again at the next time, and keeps no other part from its work."""
     _do("blobs", lambda: _sweep_blobs(context))
-    _do("reservations", lambda: _sweep_reservations(context))
+    give_back(context)
+    _do("signs of life", lambda: forget_gone(context.database))
     _do("retention", lambda: _delete_expired(context))
+
+
+def give_back(context: JobContext) -> None:
+    """Gives back what is reserved for nobody; done more often than the rest, for it binds a tenant meanwhile."""
+    _do("reservations", lambda: _sweep_reservations(context))
 
 
 def _do(part: str, act: Callable[[], None]) -> None:

@@ -38,7 +38,8 @@ _RESERVE, _ENTER = insert(Reservation.__table__), insert(LedgerEntry.__table__) 
 class Ask:
     """What pages are asked for: how many, for which job (None at the door), task and engine, and on what occasion.
 
-    `file_bytes` is the size of a file that is not looked at otherwise: the plan's limit is applied to it here.
+    `file_bytes` is the size of a file that is not looked at otherwise: the plan's limit is applied to it here. `holder`
+    names the process without which the pages are nobody's; those of a job are its job's.
     """
 
     pages: int
@@ -47,6 +48,7 @@ class Ask:
     engine: str
     reason: Literal["submitted", "retried", "request", "sample"] = "submitted"
     file_bytes: int = 0
+    holder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def _stored(session: Session, principal: Principal, ask: Ask, counters: Counters
         "created_at": moment,
     }
     reservation_id = new_id("res")
-    closed = {"posted": 0, "returned": 0, "closed_at": None if ask.pages else moment}
+    closed = {"posted": 0, "returned": 0, "closed_at": None if ask.pages else moment, "holder": ask.holder}
     session.execute(_RESERVE, terms | closed | {"id": reservation_id})
     entry = {"id": new_id("led"), "reservation_id": reservation_id, "page_id": None, "kind": "reserved"}
     session.execute(_ENTER, terms | entry)
