@@ -59,6 +59,7 @@ TENANT_TABLES = (
 LOOK_OVER_ALL = {
     "waiting",
     "weights_of",
+    "_gone_holders",
     "recover",
     "requeue_strays",
     "_running",

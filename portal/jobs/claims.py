@@ -113,7 +113,7 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         document_id=document.id,
         media_type=document.media_type,
         prompt=prompt_of(job),
-        ended=ended_page(job, page.id, page.reservation_id or ""),
+        ended=EndedPage(tenant_id, job_id, page.id, page.reservation_id or ""),
     )
 
 
@@ -282,20 +282,6 @@ def prompt_of(job: Job) -> TaskPrompt:
     )
 
 
-def ended_page(job: Job, page_id: str, reservation_id: str) -> EndedPage:
-    """The page as the ledger is told of it."""
-    return EndedPage(
-        tenant_id=job.tenant_id,
-        member_id=job.member_id,
-        api_key_id=job.api_key_id,
-        job_id=job.id,
-        page_id=page_id,
-        task=job.task,
-        engine=job.engine,
-        reservation_id=reservation_id,
-    )
-
-
 def prompt_to_json(prompt: TaskPrompt) -> dict[str, Any]:
     """The prompt as a job's row keeps it; `prompt_of` is the inverse."""
     template = prompt.template
@@ -333,5 +319,6 @@ def _fail_interrupted(session: Session, page: Page) -> None:
         f"The portal or its engine stopped {page.attempt - page.attempts_before_retry} times while it read this page."
     )
     page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
-    end_page(session, ended_page(job, page.id, page.reservation_id or ""), "failed", is_portals_fault=True)
+    ended = EndedPage(page.tenant_id, job.id, page.id, page.reservation_id or "")
+    end_page(session, ended, "failed", is_portals_fault=True)
     close_when_done(session, job)

@@ -11,6 +11,7 @@ import os
 import platform
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
@@ -234,7 +235,13 @@ class Dispatcher:
         while True:
             if self._is_owner:
                 is_whole = time.monotonic() >= next_whole
-                await asyncio.to_thread(keep_up if is_whole else give_back, self._context)
+                await self._swept(keep_up if is_whole else give_back)
                 if is_whole:
                     next_whole = time.monotonic() + _SWEEP_SECONDS
             await asyncio.sleep(_GIVE_BACK_SECONDS if self._is_owner else _LOOK_SECONDS)
+
+    async def _swept(self, sweep: Callable[[JobContext], None]) -> None:
+        try:
+            await asyncio.to_thread(sweep, self._context)
+        except Exception:
+            log.exception("sweep failed; trying again later")  # pages must not wait for it

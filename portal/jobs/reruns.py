@@ -113,7 +113,8 @@ def take(session: Session, storage: Storage, job: Job) -> int:
     if taken:
         _copy(session, storage, job, [row.id for row in taken])
     for row in taken:
-        return_page(session, _ended(job, row.id, row.reservation_id or ""), "identical")
+        ended = EndedPage(job.tenant_id, job.id, row.id, row.reservation_id or "")
+        return_page(session, ended, "identical")
     return len(taken)
 
 
@@ -185,16 +186,3 @@ def _link_views(session: Session, storage: Storage, job: Job, page_ids: Sequence
             storage.take_over(view, storage.page_view_path(job.tenant_id, document_id, number))
     except Unavailable as error:  # a full disk must not cost the text, as when a page is read
         log.warning("page images not taken over", job=job.id, reason=error.message)
-
-
-def _ended(job: Job, page_id: str, reservation_id: str) -> EndedPage:
-    return EndedPage(
-        tenant_id=job.tenant_id,
-        member_id=job.member_id,
-        api_key_id=job.api_key_id,
-        job_id=job.id,
-        page_id=page_id,
-        task=job.task,
-        engine=job.engine,
-        reservation_id=reservation_id,
-    )

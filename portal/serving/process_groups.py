@@ -107,17 +107,25 @@ def members(session: int) -> list[int]:
 
 def end_leftovers(folder: Path) -> list[str]:
     """Kills what recorded groups are still there; gives their names. Safe against reused process numbers."""
-    ended = []
+    ended = set()
     for path in sorted(folder.glob("*.process.json")):
         with suppress(OSError, ValueError, TypeError):
             record = ProcessRecord(**json.loads(path.read_text()))
-            if record.boot_id == _boot_id() and _is_same_session(record):
-                for pid in members(record.pid):
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                    ended.append(record.name)
+            if _kill_session_of(record):
+                ended.add(record.name)
         path.unlink(missing_ok=True)
-    return sorted(set(ended))
+    return sorted(ended)
+
+
+def _kill_session_of(record: ProcessRecord) -> bool:
+    """False when nothing of it is there any more."""
+    if record.boot_id != _boot_id() or not _is_same_session(record):
+        return False
+    left = members(record.pid)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(left)
 
 
 def _is_same_session(record: ProcessRecord) -> bool:

@@ -25,18 +25,14 @@ Kind = Literal["reserved", "posted", "returned"]
 
 @dataclass(frozen=True)
 class EndedPage:
-    """What is counted: whose page it was, of which reservation, through which key or member, on which engine.
+    """What is counted: whose page it was, and of which reservation, whose terms its entry takes.
 
     A sample's reservation is of 0 pages, so whatever becomes of its pages costs nothing.
     """
 
     tenant_id: str
-    member_id: str | None
-    api_key_id: str | None
     job_id: str
     page_id: str
-    task: str
-    engine: str
     reservation_id: str
 
 
@@ -118,7 +114,7 @@ def entry_of(reservation: Reservation, *, kind: Kind, reason: str, pages: int) -
 
 def _enter(session: Session, reservation: Reservation, page: EndedPage, *, kind: Kind, reason: str, pages: int) -> None:
     entry = entry_of(reservation, kind=kind, reason=reason, pages=pages)
-    entry.page_id, entry.engine = page.page_id, page.engine
+    entry.page_id = page.page_id
     session.add(entry)
 
 

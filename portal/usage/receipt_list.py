@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy import ColumnElement, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from models import ApiKey, LedgerEntry, Member, Reservation
 from models.base import within_calendar
 from portal.db import Database
 from portal.errors import InvalidRequest
-from portal.usage.receipts import Receipt, ReceiptLine
+from portal.usage.receipts import Receipt, ReceiptLine, lines_by
 
 MAX_LISTED = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,7 +74,7 @@ def list_receipts(session: Session, tenant_id: str, asked: ReceiptsAsked) -> lis
         .order_by(*_order(asked))
         .limit(min(max(asked.limit, 1), MAX_LISTED))
     ).all()
-    lines = _lines(session, tenant_id, [row[0].id for row in rows])
+    lines = lines_by(session, tenant_id, LedgerEntry.reservation_id, [row[0].id for row in rows])
     return [_listed(held, name, email, lines.get(held.id, ()), asked.sort) for held, name, email in rows]
 
 
@@ -130,26 +130,6 @@ def _column(sort: ReceiptSort) -> InstrumentedAttribute[Any]:
         ReceiptSort.RETURNED: Reservation.returned,
     }
     return columns[sort]
-
-
-def _lines(session: Session, tenant_id: str, ids: Sequence[str]) -> dict[str, tuple[ReceiptLine, ...]]:
-    entry = LedgerEntry
-    rows = session.execute(
-        select(
-            entry.reservation_id,
-            entry.kind,
-            entry.reason,
-            func.sum(entry.pages),
-            func.count(entry.page_id).filter(entry.pages == 0),
-        )
-        .where(entry.tenant_id == tenant_id, entry.reservation_id.in_(ids))
-        .group_by(entry.reservation_id, entry.kind, entry.reason)
-        .order_by(entry.kind.desc(), entry.reason)
-    )
-    lines: dict[str, tuple[ReceiptLine, ...]] = {}
-    for reservation_id, kind, reason, pages, free in rows:
-        lines[reservation_id] = (*lines.get(reservation_id, ()), ReceiptLine(kind, reason, int(pages), int(free)))
-    return lines
 
 
 def _listed(

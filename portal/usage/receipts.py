@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from models import LedgerEntry
 
@@ -103,30 +103,24 @@ def receipt_text(receipt: Receipt) -> str:
 
 def receipts(session: Session, tenant_id: str, job_ids: Sequence[str]) -> dict[str, Receipt]:
     """Job → its receipt; an unknown job has an empty one."""
-    rows = session.execute(
-        select(
-            LedgerEntry.job_id,
-            LedgerEntry.kind,
-            LedgerEntry.reason,
-            func.sum(LedgerEntry.pages),
-            func.count(LedgerEntry.page_id).filter(LedgerEntry.pages == 0),
-        )
-        .where(LedgerEntry.tenant_id == tenant_id, LedgerEntry.job_id.in_(job_ids))
-        .group_by(LedgerEntry.job_id, LedgerEntry.kind, LedgerEntry.reason)
-        .order_by(LedgerEntry.kind.desc(), LedgerEntry.reason)
-    )
-    lines: dict[str, list[ReceiptLine]] = {job_id: [] for job_id in job_ids}
-    for job_id, kind, reason, pages, free in rows:
-        if job_id and (pages or free):
-            lines[job_id].append(ReceiptLine(kind, reason, int(pages), int(free)))
-    return {job_id: Receipt(tuple(found)) for job_id, found in lines.items()}
+    found = lines_by(session, tenant_id, LedgerEntry.job_id, job_ids)
+    return {job_id: Receipt(found.get(job_id, ())) for job_id in job_ids}
 
 
-def charged_pages(session: Session, tenant_id: str, job_ids: Sequence[str]) -> dict[str, int]:
-    """Job → its charged pages; a job without a charge is left out."""
+def lines_by(
+    session: Session, tenant_id: str, column: InstrumentedAttribute[Any], ids: Sequence[str]
+) -> dict[str, tuple[ReceiptLine, ...]]:
+    """The lines of each job or reservation, `column` of the ledger saying of which; none for one without entries."""
+    entry = LedgerEntry
+    free = func.count(entry.page_id).filter(entry.pages == 0)
     rows = session.execute(
-        select(LedgerEntry.job_id, func.sum(LedgerEntry.pages))
-        .where(LedgerEntry.tenant_id == tenant_id, LedgerEntry.job_id.in_(job_ids), LedgerEntry.kind == "posted")
-        .group_by(LedgerEntry.job_id)
+        select(column, entry.kind, entry.reason, func.sum(entry.pages), free)
+        .where(entry.tenant_id == tenant_id, column.in_(ids))
+        .group_by(column, entry.kind, entry.reason)
+        .order_by(entry.kind.desc(), entry.reason)
     )
-    return {job_id: int(pages) for job_id, pages in rows if job_id}
+    lines: dict[str, tuple[ReceiptLine, ...]] = {}
+    for found, kind, reason, pages, free_pages in rows:
+        if pages or free_pages:
+            lines[found] = (*lines.get(found, ()), ReceiptLine(kind, reason, int(pages), int(free_pages)))
+    return lines

@@ -24,16 +24,7 @@ class Books:
         """A page of alice's reservation, as the ledger is told of it."""
         with self.database.reading() as session:
             held = session.get_one(Reservation, reservation_id)
-            return EndedPage(
-                tenant_id=held.tenant_id,
-                member_id=held.member_id,
-                api_key_id=None,
-                job_id=held.job_id or "job_1",
-                page_id=page_id,
-                task=held.task,
-                engine=held.engine,
-                reservation_id=held.id,
-            )
+            return EndedPage(held.tenant_id, held.job_id or "job_1", page_id, held.id)
 
 
 @pytest.fixture
