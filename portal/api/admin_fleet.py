@@ -34,7 +34,7 @@ def show_fleet(services: PortalServices, admin: Admin) -> bodies.FleetBody:
 
 
 @routes.post("/fleet/drain", summary="Take an instance out", responses=contract.administering(*_ORDER_ERRORS))
-def drain(services: PortalServices, admin: Admin, order: bodies.DrainOrder) -> bodies.FleetBody:
+def drain_instance(services: PortalServices, admin: Admin, order: bodies.DrainOrder) -> bodies.FleetBody:
     """It takes no new page, finishes what it reads, and stops; restart brings it back. It is in the audit log.
 
     The only one that reads is not drained.
@@ -43,7 +43,7 @@ def drain(services: PortalServices, admin: Admin, order: bodies.DrainOrder) -> b
 
 
 @routes.post("/fleet/restart", summary="Replace instances", responses=contract.administering(*_ORDER_ERRORS))
-def restart(services: PortalServices, admin: Admin, order: bodies.RestartOrder) -> bodies.FleetBody:
+def restart_instances(services: PortalServices, admin: Admin, order: bodies.RestartOrder) -> bodies.FleetBody:
     """One, or all one by one, each ready again before the next goes: with two or more no request is lost.
 
     Answers at once; the state shows how it goes. It is in the audit log.
