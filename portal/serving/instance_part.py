@@ -63,6 +63,7 @@ class InstancePart:
         """Runs it as ordered, until cancelled."""
         while True:
             await self._obey()
+            self.state = PartState.WAITING
             try:
                 async with self._context.turn:
                     await self._start()
@@ -155,7 +156,6 @@ class InstancePart:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _start(self) -> None:
-        self.state = PartState.WAITING
         while not (self._context.store_ready.is_set() or self._ordered.is_set()):
             await self._pause(0.5)
         if self._ordered.is_set():

@@ -59,12 +59,13 @@ class RollingRestart:
         while not instance.is_reading:
             if instance.is_ordered:  # what befalls it before it obeys is no matter of the new start
                 failures = instance.failures.total
-            elif instance.failures.total > failures or self._rests(instance):
+            elif instance.failures.total > failures or instance.state is PartState.STOPPED:
+                return False
+            if self._waits_for_store(instance):
                 return False
             await asyncio.sleep(_LOOK_SECONDS)
         return True
 
-    def _rests(self, instance: InstancePart) -> bool:
-        """Nobody knows how long a store is waited for, and others may be restarted meanwhile."""
-        waits_for_store = instance.state is PartState.WAITING and not self._store.ready.is_set()
-        return waits_for_store or instance.state is PartState.STOPPED
+    def _waits_for_store(self, instance: InstancePart) -> bool:
+        """Itself, or the one whose turn it is. Nobody knows how long, and others may be restarted meanwhile."""
+        return instance.state is PartState.WAITING and not self._store.ready.is_set()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from portal.errors import SettingsError
 from portal.serving.configuration import FleetConfiguration
 from portal.serving.shared_weights.faults import SharedWeightsError
-from portal.serving.shared_weights.private_folders import make_private_folder_of
+from portal.serving.shared_weights.private_folders import make_private_folder_of, refuse_long_path
 
 
 @contextmanager
@@ -26,6 +26,7 @@ def held(fleet: FleetConfiguration) -> Iterator[None]:
 
 def _make(fleet: FleetConfiguration) -> None:
     try:
+        refuse_long_path(fleet.store_socket)  # the longer of the two, before anything is made
         for socket in (fleet.control_socket, fleet.store_socket):
             make_private_folder_of(socket)
     except SharedWeightsError as error:

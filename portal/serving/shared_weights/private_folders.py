@@ -17,12 +17,8 @@ _LARGEST_PID = 1 << 22  # kernel.pid_max at most: proc(5)
 
 def make_private_folder_of(socket: Path) -> None:
     """Makes the folder where a Unix socket shall stand, with its missing parents. Raises SharedWeightsError."""
-    folder, longest = socket.parent, len(os.fsencode(while_bound(socket, _LARGEST_PID)))
-    if longest > _LONGEST_PATH_BYTES:
-        raise SharedWeightsError(
-            f"{folder} is too long for a socket in it: a path has {longest} bytes, {_LONGEST_PATH_BYTES} are possible.",
-            f"Name a folder that is {longest - _LONGEST_PATH_BYTES} bytes shorter.",
-        )
+    refuse_long_path(socket)
+    folder = socket.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
@@ -32,6 +28,17 @@ def make_private_folder_of(socket: Path) -> None:
             "Name a folder below one where you may write, or have it made for you (mode 0700).",
         ) from error
     _refuse_shared(folder, found)
+
+
+def refuse_long_path(socket: Path) -> None:
+    """Raises SharedWeightsError when the kernel could not bind it."""
+    longest = len(os.fsencode(while_bound(socket, _LARGEST_PID)))
+    if longest > _LONGEST_PATH_BYTES:
+        raise SharedWeightsError(
+            f"{socket.parent} is too long for a socket in it: a path has {longest} bytes,"
+            f" {_LONGEST_PATH_BYTES} are possible.",
+            f"Name a folder that is {longest - _LONGEST_PATH_BYTES} bytes shorter.",
+        )
 
 
 def while_bound(socket: Path, pid: int) -> Path:
