@@ -142,3 +142,18 @@ def test_rolling_restart_ends_when_the_store_is_lost_in_its_midst(fleet: FakeFle
         fleet.control.restart()
         fleet.control.restart()
     fleet.wait_until(lambda found: states(found) == ["ready", "ready"] and found["store"]["generation"] == 2)
+
+
+def test_rolling_restart_ends_when_another_instance_has_the_turn_and_waits_for_a_lost_store(fleet: FakeFleet) -> None:
+    with fleet.broken("python"):
+        fleet.behave(0, "stuck")  # and so is not drained at once
+        fleet.control.restart(0)
+        fleet.wait_until(lambda found: states(found) == ["draining", "ready"])
+        _kill(fleet, "store")
+        fleet.wait_until(lambda found: found["store"]["state"] == "failed")
+        os.kill(fleet.control.status()["instances"][1]["pid"], signal.SIGKILL)
+        fleet.wait_until(lambda found: states(found) == ["draining", "waiting"])
+        fleet.behave(0, "")
+        fleet.wait_until(lambda found: states(found) == ["waiting", "waiting"] and not found["fleet"]["is_rolling"])
+    fleet.control.restart(0)
+    fleet.wait_until(lambda found: states(found) == ["ready", "ready"])
