@@ -36,6 +36,10 @@ _GIVEN_UP = Markup(
     "log on the GPU box tells more), then start it again.</p>"
 )
 
+_PART_GIVEN_UP = Markup(
+    '<p class="hint">What was given up is started again by any restart, once its cause is mended.</p>'
+)
+
 
 @dataclass(frozen=True)
 class FleetPage:
@@ -110,7 +114,7 @@ def _head(status: FleetStatus) -> Markup:
     device = "the processor" if facts.device == "cpu" else f"device {facts.device}"
     return Markup(
         '<section class="card"><div class="tenant-head"><h2>{} <small>on {}{}</small></h2>{}</div>{}'
-        '<dl class="parts"><div><dt>Weights</dt><dd>{} {}</dd></div><div><dt>Router</dt><dd>{} {}</dd></div></dl>{}{}'
+        '<dl class="parts"><div><dt>Weights</dt><dd>{} {}</dd></div><div><dt>Router</dt><dd>{} {}</dd></div></dl>{}{}{}'
         "</section>"
     ).format(
         facts.served_name,
@@ -124,12 +128,14 @@ def _head(status: FleetStatus) -> Markup:
         f"{router.url}, picks from {words.counted(len(router.workers), 'instance')}",
         _error("The store’s last failure", store.last_error),
         _error("The router’s last failure", router.last_error),
+        _PART_GIVEN_UP if "failed" in (store.state, router.state) else "",
     )
 
 
 def _rolling() -> Markup:
     return Markup(
-        '<p class="hint" role="status">A rolling restart is under way: one instance after another is replaced.</p>'
+        '<p class="hint" role="status">A restart is under way, one instance at a time; '
+        "more can be ordered when it has ended.</p>"
     )
 
 

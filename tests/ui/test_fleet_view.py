@@ -67,7 +67,7 @@ def test_states_and_figures_are_shown_and_unknown_is_a_dash() -> None:
 
 def test_no_order_is_offered_while_a_rolling_restart_is_under_way() -> None:
     shown = _drawn(FleetSight(_status("ready", "starting", is_rolling=True)))
-    assert "A rolling restart is under way" in shown
+    assert "A restart is under way" in shown
     assert "data-action" not in shown
 
 
