@@ -23,22 +23,27 @@ class Look(Generic[Seen]):
 
 
 class Lookout(Generic[Seen]):
-    """Remembers the newest look. `look` turns what it fails by into what it gives. Safe to share between threads."""
+    """Remembers the newest look. Safe to share between threads.
+
+    `look` turns what it fails by into what it gives; one that ends by a fault of its own is not made again at once.
+    """
 
     def __init__(self, look: Callable[[], Seen], *, name: str) -> None:
         self._look, self._name = look, name
         self._changed = threading.Condition()
         self._is_looking = False
+        self._faults = 0
         self._newest: Look[Seen] | None = None
 
     def at_least(self, began_at: float, *, wait_seconds: float) -> Look[Seen] | None:
         """A look that began at this moment (monotonic) or later; None when there is none within the wait."""
         deadline = time.monotonic() + wait_seconds
         with self._changed:
+            faults = self._faults
             while self._newest is None or self._newest.began_at < began_at:
                 self._begin()
                 rest = deadline - time.monotonic()
-                if rest <= 0 or not self._changed.wait(rest):
+                if rest <= 0 or not self._changed.wait(rest) or self._faults > faults:
                     return None
             return self._newest
 
@@ -65,5 +70,6 @@ class Lookout(Generic[Seen]):
         finally:
             with self._changed:
                 self._newest = found or self._newest
+                self._faults += found is None
                 self._is_looking = False
                 self._changed.notify_all()

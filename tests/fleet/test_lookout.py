@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from portal.fleet.lookout import Lookout
 from tests.serving.conftest import wait_for
 
@@ -53,3 +55,15 @@ def test_what_was_seen_long_ago_is_not_told_as_known() -> None:
     assert lookout.at_least(time.monotonic(), wait_seconds=20) is not None
     assert lookout.newest(within_seconds=60, refresh_seconds=60) is not None
     assert lookout.newest(within_seconds=0, refresh_seconds=60) is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_look_is_not_made_again_at_once_when_it_ends_by_a_fault() -> None:
+    looks: list[int] = []
+
+    def broken() -> int:
+        looks.append(1)
+        raise RuntimeError("a fault of our own")
+
+    assert Lookout(broken, name="test").at_least(time.monotonic(), wait_seconds=20) is None
+    assert len(looks) == 1

@@ -16,26 +16,28 @@ from portal.engine.vllm.options import ServerOptions
 from portal.engine.vllm.workers import Worker, workers_behind
 
 # As the real one answered, with one of its two workers killed.
-_LISTED = {
-    "workers": [
-        {
-            "url": url,
-            "model_id": "unknown",
-            "worker_type": "regular",
-            "is_healthy": is_healthy,
-            "load": load,
-            "connection_mode": "Http",
-            "priority": 50,
-            "cost": 1.0,
-        }
-        for url, is_healthy, load in (
-            ("http://127.0.0.1:28812", False, 0),
-            ("http://user:hunter2@10.0.0.5:28811", True, 3),
-        )
-    ],
-    "total": 2,
-    "stats": {"prefill_count": 0, "decode_count": 0, "regular_count": 2},
-}
+LISTED = json.dumps(
+    {
+        "workers": [
+            {
+                "url": url,
+                "model_id": "unknown",
+                "worker_type": "regular",
+                "is_healthy": is_healthy,
+                "load": load,
+                "connection_mode": "Http",
+                "priority": 50,
+                "cost": 1.0,
+            }
+            for url, is_healthy, load in (
+                ("http://127.0.0.1:28812", False, 0),
+                ("http://user:hunter2@10.0.0.5:28811", True, 3),
+            )
+        ],
+        "total": 2,
+        "stats": {"prefill_count": 0, "decode_count": 0, "regular_count": 2},
+    }
+).encode()
 
 
 @contextmanager
@@ -61,7 +63,7 @@ def answering(status: int, body: bytes, asked: list[tuple[str, str | None]]) -> 
 
 def test_workers_are_listed_with_host_and_port_alone() -> None:
     asked: list[tuple[str, str | None]] = []
-    with answering(200, json.dumps(_LISTED).encode(), asked) as server:
+    with answering(200, LISTED, asked) as server:
         found = workers_behind(server, seconds=5)
     assert found == (Worker("127.0.0.1:28812", False, 0), Worker("10.0.0.5:28811", True, 3))
     assert asked == [("/workers", "Bearer key")]
