@@ -20,7 +20,7 @@ from models import DocumentRow, Job, Page
 from models.base import now
 from portal.documents.storage import Storage
 from portal.domain import JobState, Mode, PageState, Task, TaskPrompt, TemplateRef
-from portal.engine.fields.specs import specs_from_json, specs_to_json
+from portal.engine.fields.specs import specs_to_json, stored_specs
 from portal.jobs import reruns, search
 from portal.usage.ledger import EndedPage, Outcome, end_page
 
@@ -275,7 +275,7 @@ def prompt_of(job: Job) -> TaskPrompt:
     template = job.prompt.get("template")
     return TaskPrompt(
         task=Task(job.task),
-        fields=specs_from_json(job.prompt.get("fields", ())),
+        fields=stored_specs(job.prompt.get("fields", ())),
         language=job.prompt.get("language"),
         template=None if template is None else TemplateRef(template["name"], template["version"]),
         mode=Mode(job.prompt.get("mode", Mode.DOCUMENT)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from stdnum import iban
 
@@ -31,6 +31,7 @@ _TIME = re.compile(
     r"(?![\d:]|[.,]\d)"
 )
 _LEADING, _TRAILING = " \t:：;,.-–—=|/•·*#>", " \t:：;,|•·"
+_MOST_DIGITS = 100
 _MIN_PHONE_DIGITS, _MAX_PHONE_DIGITS = 6, 15
 
 
@@ -191,8 +192,12 @@ def _time(match: re.Match[str]) -> Found:
 
 
 def number(text: str | None) -> Decimal | None:
-    """Decimal text as a number; None for None."""
-    return None if text is None else Decimal(text)
+    """Decimal text as a number; None for None, and for what is no number that can be counted with."""
+    try:
+        found = None if text is None else Decimal(text)
+    except InvalidOperation:
+        return None
+    return found if found is not None and found.is_finite() and abs(found.adjusted()) < _MOST_DIGITS else None
 
 
 _FINDERS: dict[FieldType, Callable[[str, Conventions], list[Found]]] = {
