@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import structlog
 from PIL import Image
 
 from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt, Translation
@@ -22,6 +23,7 @@ from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fields.answers import from_answer
 from portal.engine.fields.matcher import from_page
 from portal.engine.profiles.base import AnswerForm, Ask, Profile, Sampling
+from portal.engine.second_servers import KeptReadings, of_picker
 from portal.engine.translation import Translator
 from portal.engine.vllm import request
 from portal.engine.vllm.client import Answer, ChatClient
@@ -32,6 +34,8 @@ from portal.engine.vllm.options import VllmOptions
 from portal.errors import EngineError, TaskUnavailable
 
 Result = TypeVar("Result")
+
+log = structlog.get_logger()
 
 _THREADS = 2
 _FEWEST_TOKENS = 256
@@ -53,6 +57,7 @@ class VllmEngine:
         self.client = ChatClient(options.name, options.server, connections=options.slots)
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
+        self._kept = KeptReadings()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
 
     @property
@@ -113,24 +118,36 @@ class VllmEngine:
 
     async def _read_again(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
         other = self.fallback
-        if other is None or prompt.mode not in other.capability.modes:
-            return await self.read_once(image, sent, prompt, call, self.options.profile.retry_sampling)
-        if isinstance(other, VllmEngine):
-            return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
-        return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
+        if other is not None and prompt.mode in other.capability.modes:
+            try:
+                return await _read_by(other, image, prompt, call)
+            except EngineError as failure:  # it is there to help: without it this engine helps itself
+                log.warning("fallback failed", engine=self.options.name, reason=failure.message, code=failure.code)
+        return await self.read_once(image, sent, prompt, call, self.options.profile.retry_sampling)
 
     async def _with_fields(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
         mode = self.options.profile.mode_for_fields
-        page = await self._read(image, sent, replace(prompt, task=Task.EXTRACT, mode=mode), call)
-        other = self.picker or self
+        page = self._kept.take(call)
+        if page is None:
+            page = await self._read(image, sent, replace(prompt, task=Task.EXTRACT, mode=mode), call)
         if page.is_blank or page.truncated:
             return await self._labelled(page, prompt)
-        if not isinstance(other, VllmEngine):
-            return await fields_of(other, image, page, prompt, call)
-        if not other.options.profile.picks_fields:
+        if self.picker is not None:
+            return await self._picked_by(self.picker, image, page, prompt, call)
+        if not self.options.profile.picks_fields:
             return await self._labelled(page, prompt)
-        shown = sent if other is self else await other._sent(image)
-        return await other.pick_fields(shown, page, prompt, call)
+        return await self.pick_fields(sent, page, prompt, call)
+
+    async def _picked_by(
+        self, other: Engine, image: PageImage, page: PageText, prompt: TaskPrompt, call: Call
+    ) -> PageText:
+        try:
+            if isinstance(other, VllmEngine):
+                return await other.pick_fields(await other._sent(image), page, prompt, call)
+            return await fields_of(other, image, page, prompt, call)
+        except EngineError as failure:
+            self._kept.keep(call, page)
+            raise of_picker(failure, self.options.name, other.capability.name) from None
 
     async def pick_fields(self, sent: SentImage, page: PageText, prompt: TaskPrompt, call: Call) -> PageText:
         """`page` with the fields that the model picks from the image, each looked up on the page. Raises EngineError.
@@ -198,6 +215,13 @@ class VllmEngine:
                 remedy=f"Start vLLM with --max-model-len {profile.prompt_tokens + profile.max_tokens}.",
             )
         return min(profile.max_tokens, left)
+
+
+async def _read_by(other: Engine, image: PageImage, prompt: TaskPrompt, call: Call) -> PageText:
+    """The page as the fallback reads it, asked once."""
+    if isinstance(other, VllmEngine):
+        return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
+    return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
 
 
 def _page_of(answer: Answer, form: AnswerForm, image: PageImage) -> PageText:
