@@ -11,7 +11,8 @@ from dataclasses import replace
 from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.second_servers import KeptReadings, of_text_model
-from portal.engine.translation import Translator
+from portal.engine.translation import TRANSLATION_VERSION, Translator
+from portal.engine.versions import version
 from portal.engine.vllm.client import ChatClient
 from portal.errors import EngineError
 from portal.languages import NAMES
@@ -32,6 +33,7 @@ class TranslatingEngine:
         own = self.reader.capability
         return replace(
             own,
+            profile_version=version(own.profile_version, self._client.model, TRANSLATION_VERSION),
             tasks=own.tasks | {Task.TRANSLATE},
             targets=tuple(NAMES),
             unavailable={task: reason for task, reason in own.unavailable.items() if task is not Task.TRANSLATE},

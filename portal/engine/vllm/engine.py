@@ -19,16 +19,18 @@ from PIL import Image
 
 from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt, Translation
 from portal.engine.answers import clean_markdown, page_text
+from portal.engine.answers.originals import without_original
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fields.answers import from_answer
 from portal.engine.fields.matcher import from_page
 from portal.engine.profiles.base import AnswerForm, Ask, Profile, Sampling
 from portal.engine.second_servers import KeptReadings, of_picker
-from portal.engine.translation import Translator
+from portal.engine.translation import TRANSLATION_VERSION, Translator
+from portal.engine.versions import version
 from portal.engine.vllm import request
 from portal.engine.vllm.client import Answer, ChatClient
 from portal.engine.vllm.field_picking import fields_of
-from portal.engine.vllm.field_request import fields_body, prompt_size
+from portal.engine.vllm.field_request import fields_body, prompt_tokens
 from portal.engine.vllm.images import SentImage, sent_image
 from portal.engine.vllm.options import VllmOptions
 from portal.errors import EngineError, TaskUnavailable
@@ -51,14 +53,23 @@ class VllmEngine:
     def __init__(self, options: VllmOptions) -> None:
         self.options = options
         self.slots = options.slots
-        self.capability = capability_of(options)
+        self.alone = capability_of(options)
         self.fallback: Engine | None = None
         self.picker: Engine | None = None
         self.client = ChatClient(options.name, options.server, connections=options.slots)
+        self._context = options.profile.prompt_tokens + options.profile.max_tokens
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
         self._kept = KeptReadings()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
+
+    @property
+    def capability(self) -> EngineCapability:
+        """What it can do; the version is of the engines that help it, too."""
+        if self.fallback is None and self.picker is None:
+            return self.alone
+        helpers = (_alone(self.fallback), _alone(self.picker))
+        return replace(self.alone, profile_version=version(self.alone.profile_version, *helpers))
 
     @property
     def max_tokens(self) -> int:
@@ -71,7 +82,9 @@ class VllmEngine:
         Raises EngineError saying what is wrong: away, a wrong key, another model, no images, too small a context.
         """
         card = await self.client.model_card()
-        self._max_tokens = self._fitting(card.get("max_model_len"))
+        context = card.get("max_model_len")
+        self._context = context if isinstance(context, int) else self._context
+        self._max_tokens = self._fitting(self._context)
         ask = self.options.profile.extract[Mode.DOCUMENT]
         await self.client.ask(
             {**self._body(ask, _probe_url(), self._sampling, PLAIN_CALL), "max_tokens": 1}, PLAIN_CALL
@@ -163,7 +176,8 @@ class VllmEngine:
     async def _picked(self, sent: SentImage, prompt: TaskPrompt, call: Call, sampling: Sampling) -> Answer:
         profile = self.options.profile
         body = fields_body(profile, self.client.model, prompt.fields, sent.url, sampling=sampling, call=call)
-        room = max(_FEWEST_TOKENS, self._max_tokens - prompt_size(profile, prompt.fields))
+        left = self._context - profile.prompt_tokens - prompt_tokens(profile, prompt.fields)
+        room = min(self._max_tokens, max(_FEWEST_TOKENS, left))
         return await self.client.ask({**body, "max_tokens": room}, call)
 
     async def _labelled(self, page: PageText, prompt: TaskPrompt) -> PageText:
@@ -176,7 +190,8 @@ class VllmEngine:
         answer = await self._asked(ask, sent.url, self._sampling, call)
         if answer.truncated == "repetition":
             answer = await self._asked(ask, sent.url, self.options.profile.retry_sampling, call)
-        translation = Translation(language, await self._in_thread(clean_markdown, answer.text))
+        said = await self._in_thread(clean_markdown, answer.text)
+        translation = Translation(language, without_original(said, page.markdown))
         return replace(page, translation=translation, truncated=answer.truncated)
 
     async def _asked(self, ask: Ask, url: str, sampling: Sampling, call: Call) -> Answer:
@@ -201,11 +216,9 @@ class VllmEngine:
             raise EngineError("The portal was stopping; the page was not read.", is_permanent=False) from error
         return await working
 
-    def _fitting(self, context: object) -> int:
+    def _fitting(self, context: int) -> int:
         """The longest answer that fits the server's context beside a page. Raises EngineError when none does."""
         profile = self.options.profile
-        if not isinstance(context, int):
-            return profile.max_tokens
         left = context - profile.prompt_tokens
         if left < _FEWEST_TOKENS:
             raise EngineError(
@@ -222,6 +235,13 @@ async def _read_by(other: Engine, image: PageImage, prompt: TaskPrompt, call: Ca
     if isinstance(other, VllmEngine):
         return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
     return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
+
+
+def _alone(helper: Engine | None) -> EngineCapability | None:
+    """A helper's, without those that help it in turn: they are not asked."""
+    if isinstance(helper, VllmEngine):
+        return helper.alone
+    return None if helper is None else helper.capability
 
 
 def _page_of(answer: Answer, form: AnswerForm, image: PageImage) -> PageText:
@@ -248,9 +268,9 @@ def capability_of(options: VllmOptions) -> EngineCapability:
 
 
 def _version(options: VllmOptions) -> str:
-    """What decides how pages are read; readings are taken over only where it is the same."""
-    picker = f"+{options.fields_with}" if options.fields_with else ""
-    return f"{options.profile.name}/{options.profile.version}{picker}"
+    profile = options.profile
+    translates = TRANSLATION_VERSION if profile.writes_to_order else ""
+    return version(f"{profile.name}/{profile.version}", options.server.model, options.asks_scores, translates)
 
 
 def _unavailable(profile: Profile) -> dict[Task, str]:
