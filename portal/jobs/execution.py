@@ -138,7 +138,8 @@ async def _read(
                 if isinstance(reading, PageText):
                     return reading, attempt
                 failures.append(reading)
-                if reading.is_permanent or len(failures) == _ENGINE_CALLS:
+                is_over = reading.is_permanent or reading.code in SECOND_AWAY  # it waits without a slot of the engine
+                if is_over or len(failures) == _ENGINE_CALLS:
                     break
                 is_pausing = True
                 await asyncio.sleep(_backoff_seconds(len(failures)))
