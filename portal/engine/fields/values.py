@@ -21,7 +21,8 @@ _EMAIL = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _PHONE = re.compile(r"(?<![\w.])(?:\+|00)?\(?\d[\d\s()./-]{4,20}\d(?![\w])")
 _IBAN = re.compile(r"(?<!\w)[A-Z]{2}\s?\d{2}(?:[\s-]?[A-Z0-9]){11,30}")
 _ID = re.compile(
-    r"(?<![\w.,])(?:[A-Z]{1,6}[ ]?[-/.:]?[ ]?)?[A-Za-z0-9]*\d[A-Za-z0-9]*(?:[-/._][A-Za-z0-9]+)*(?![,.]?\d|\w|\s?%)"
+    # Runs are possessive, for linear time: what follows a shorter one is a letter or digit, which ends no code.
+    r"(?<![\w.,])(?:[A-Z]{1,6}[ ]?[-/.:]?[ ]?)?(?=[A-Za-z]*\d)[A-Za-z0-9]++(?:[-/._][A-Za-z0-9]++)*(?![,.]?\d|\w|\s?%)"
 )
 _ID_IN_GROUPS = re.compile(r"\s*(\d{2,}(?:[ ]\d{2,}){1,6})\s*")
 _HALF = r"(\s?[AaPp]\.?[Mm]\.?|\s?(?:Uhr|uhr)\b)"
