@@ -38,8 +38,7 @@ def of_text_model(failure: EngineError) -> EngineError:
             "The page was read, but the text model that translates does not answer.",
             is_permanent=False,
             code=TEXT_MODEL_AWAY,
-            remedy="It is tried again for half an hour; if it lasts, tell the operator (PORTAL_TRANSLATE_URL). "
-            "The page is not charged.",
+            remedy="Retry the page later; if it lasts, tell the operator (PORTAL_TRANSLATE_URL). It is not charged.",
         )
     reason = _TEXT_MODEL_REMEDIES.get(failure.code, "look into the log of the server at PORTAL_TRANSLATE_URL.")
     return EngineError(
@@ -65,8 +64,7 @@ def of_picker(failure: EngineError, reader: str, picker: str) -> EngineError:
             f"The page was read, but the engine {picker}, which picks its fields, does not answer.",
             is_permanent=False,
             code=PICKER_AWAY,
-            remedy=f"It is tried again for half an hour; if it lasts, tell the operator (fields_with of {reader}). "
-            "The page is not charged.",
+            remedy=f"Retry it later; if it lasts, tell the operator (fields_with of {reader}). It is not charged.",
         )
     return EngineError(
         f"The page was read, but its fields were not picked: {failure.message}",
