@@ -21,6 +21,7 @@ class Page(Base):
     last one.
     `rerun_key` hashes the page's bytes with all that decides how it reads: within a tenant, equal keys read alike.
     `reused_page_id` is the page whose reading was taken over instead of being read again.
+    `wait_until` is when a queued page that was postponed may be claimed again.
     """
 
     __tablename__ = "pages"
@@ -55,3 +56,4 @@ class Page(Base):
     reservation_id: Mapped[str | None] = mapped_column(String(40))
     rerun_key: Mapped[str | None] = mapped_column(String(64))
     reused_page_id: Mapped[str | None] = mapped_column(ID)
+    wait_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
