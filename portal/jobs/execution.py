@@ -27,9 +27,9 @@ from portal.results.serial import page_text_to_json
 
 log = structlog.get_logger()
 
-# The only place that tries a page again: engines and their clients never do.
 FILE_MISSING = "file_missing"
 _PAGES_OWN = frozenset({EngineError.code, "engine_image_refused", "engine_context_too_long"})
+# The only place that tries a page again: engines and their clients never do.
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5
 _JITTER = 0.5  # calls that failed together are not made again together
