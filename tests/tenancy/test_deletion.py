@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,25 @@ from models import (
     DeletionRecord,
     LedgerEntry,
     QuotaRequest,
+    Reservation,
     SignInSession,
     Tenant,
 )
 from models.base import Base, now
 from portal.db import Database
 from portal.domain import Limit, PageState, Principal
+from portal.engine import fakes
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.jobs import claims
 from portal.jobs.claims import Ending
+from portal.jobs.submission import Order, submit
 from portal.tenancy.deletion import delete_tenant
 from portal.usage import limit_edits
+from portal.usage.admission import Ask, reserve
 from portal.usage.limit_edits import LimitEdit
-from tests.jobs.conftest import Bench
+from portal.usage.request_ends import end_request
+from tests.jobs.conftest import Bench, left_of
+from tests.locks import meanwhile
 
 KEPT = {"ledger_entries", "audit_entries", "deletion_records"}
 
@@ -133,3 +140,35 @@ def test_nothing_is_deleted_when_the_name_is_not_typed_or_it_is_the_admins(bench
     with bench.context.database.reading() as session:
         assert session.scalar(select(func.count()).select_from(Tenant)) == 4
         assert set(session.scalars(select(Tenant.state))) == {"active"}
+
+
+def test_nothing_of_the_text_is_left_when_a_tenant_is_deleted(bench: Bench, admin: Principal) -> None:
+    words = f"secret{secrets.token_hex(8)}"
+    bench.engine.script = [fakes.answers(words * 300)]  # longer than a page of the database
+    upload = bench.upload(f"{words}.png")
+    bench.run(submit(bench.context, bench.alice, [upload], Order()))
+    upload.path.unlink()
+    assert left_of(bench, words) != []
+    delete_tenant(bench.context.database, bench.context.storage, admin, bench.alice.tenant_id, typed_name="acme")
+    assert left_of(bench, words) == []
+
+
+def test_a_request_ends_as_it_did_when_its_tenant_is_deleted_meanwhile(bench: Bench, admin: Principal) -> None:
+    database, acme = bench.context.database, bench.alice.tenant_id
+    with database.transaction() as session:
+        asks = [reserve(session, bench.alice, Ask(1, None, "extract", "fake", "request")) for _ in range(2)]
+    _, ending = sorted(held.reservation_id for held in asks)
+
+    def delete() -> None:
+        delete_tenant(database, bench.context.storage, admin, acme, typed_name="acme")
+
+    with database.transaction() as session:
+        # As far as the first of the statements of its end, then the deletion comes.
+        session.execute(select(Reservation.id).where(Reservation.id == ending).with_for_update()).all()
+        deleted = meanwhile(database, delete)
+        end_request(session, acme, ending, is_delivered=True)
+    deleted.result()
+    assert set(_rows(database, acme)) == KEPT
+    with database.reading() as session:
+        rows = select(LedgerEntry.kind, LedgerEntry.reason).where(LedgerEntry.kind != "reserved")
+        assert set(map(tuple, session.execute(rows))) == {("posted", "delivered"), ("returned", "tenant_deleted")}
