@@ -19,7 +19,7 @@ from portal.usage.admission import Ask, Held, reserve
 from portal.usage.bindings import refusal
 from portal.usage.counters import Counters
 from portal.usage.ledger import return_rest
-from portal.usage.limits import DEFAULT_LIMITS, Limits
+from portal.usage.limits import DEFAULT_LIMITS, Limits, weights_of
 from portal.usage.periods import period_at
 from portal.usage.standing import standing_of
 from tests.ledger import assert_books_agree, limit_tenant
@@ -174,6 +174,14 @@ def test_own_plan_goes_before_the_default_and_own_limits_before_both(books: Book
     with books.database.reading() as session:
         limits = standing_of(session, books.alice.tenant_id).terms.limits
         assert (limits.pages_per_day, limits.weight, limits.pages_in_flight) == (9, 0.5, None)
+
+
+def test_a_weight_that_no_turns_can_be_shared_out_by_counts_as_the_least(books: Books) -> None:
+    tenant_id = books.alice.tenant_id
+    limit_tenant(books.database, tenant_id, weight=1e-300)
+    with books.database.reading() as session:
+        assert standing_of(session, tenant_id).terms.limits.weight == 0.01
+        assert weights_of(session, [tenant_id], at=NOON) == {tenant_id: 0.01}
 
 
 def test_a_quota_of_nought_refuses_and_asking_for_no_page_passes_it(books: Books) -> None:

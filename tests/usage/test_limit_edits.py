@@ -130,6 +130,8 @@ def test_nothing_is_recorded_when_nothing_differs(database: Database, tenant_id:
         (LimitEdit(limits={Limit.PAGES_PER_DAY: 1.5}), "limit_invalid"),
         (LimitEdit(limits={Limit.PAGES_PER_DAY: 2**31}), "limit_invalid"),
         (LimitEdit(limits={Limit.WEIGHT: 0}), "limit_invalid"),
+        (LimitEdit(limits={Limit.WEIGHT: 0.009}), "limit_invalid"),
+        (LimitEdit(limits={Limit.WEIGHT: 100.1}), "limit_invalid"),
         (LimitEdit(limits={Limit.WEIGHT: None}), "limit_invalid"),
         (LimitEdit(limits={Limit.WEIGHT: float("nan")}), "limit_invalid"),
         (LimitEdit(limits={Limit.RETENTION_DAYS: 0}), "limit_invalid"),
