@@ -32,27 +32,28 @@ class Effect:
 
 def effects(old: Terms, new: Terms, counters: Counters, *, at: datetime) -> tuple[Effect, ...]:
     """All that differs between the terms, at the aware moment `at`, when `counters` count."""
-    return (*_plan_and_zone(old, new, at), *_limits(old, new, counters, period_at(at, new.time_zone)))
+    # A change of zone may leave the counters ahead of its day: they start anew when their own day and month end.
+    period = period_at(at, new.time_zone).of_day(counters.day)
+    return (*_plan_and_zone(old, new, period), *_limits(old, new, counters, period, at))
 
 
-def _plan_and_zone(old: Terms, new: Terms, at: datetime) -> Iterator[Effect]:
+def _plan_and_zone(old: Terms, new: Terms, period: Period) -> Iterator[Effect]:
     if old.plan != new.plan:
         words = "Limits of its own stay; all others are the new plan's at once."
         yield Effect("plan", "plan", old.plan, new.plan, None, words)
     if old.time_zone != new.time_zone:
-        ends = period_at(at, new.time_zone).day_ends_at
         words = (
             f"Its days and months begin at midnight in {new.time_zone}; the present day ends "
-            f"{_clock(ends, new.time_zone)}. What was used stays counted until then."
+            f"{_clock(period.day_ends_at, new.time_zone)}. What was used stays counted until then."
         )
         yield Effect("time_zone", "time zone", old.time_zone, new.time_zone, None, words)
 
 
-def _limits(old: Terms, new: Terms, counters: Counters, period: Period) -> Iterator[Effect]:
+def _limits(old: Terms, new: Terms, counters: Counters, period: Period, at: datetime) -> Iterator[Effect]:
     for limit in Limit:
         before, after = old.limits.value(limit), new.limits.value(limit)
         if before != after:
-            used = _used(limit, counters, period.at)
+            used = _used(limit, counters, at)
             words = _words(limit, (before, after), used or 0, period, new.time_zone)
             yield Effect(limit.value, LABELS[limit], before, after, used, words)
 
