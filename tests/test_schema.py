@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
-from models import Base, Job, Member, Page, SearchText, Tenant
+from models import Base, Job, Member, Page, Reservation, SearchText, Tenant
 from portal import schema
 from portal.db import Database
 from portal.errors import Unavailable
@@ -302,6 +302,7 @@ _OLD_JOBS: dict[str, tuple[str, bool, list[tuple[str, str | None, int]]]] = {
     "job_run": ("running", False, [("succeeded", "read", 1), ("running", None, 0), ("queued", None, 0)]),
     "job_wait": ("queued", False, [("queued", None, 0)]),
     "job_demo": ("succeeded", True, [("succeeded", "read", 0), ("succeeded", "read", 0)]),
+    "job_show": ("running", True, [("succeeded", "read", 0), ("queued", None, 0)]),
     "job_gone": ("deleted", False, [("succeeded", "read", 1), ("succeeded", "blank", 0)]),
 }
 
@@ -351,12 +352,14 @@ def test_what_was_charged_stays_when_migrated_to_the_ledger_and_back(empty_datab
     with empty_database.reading() as session:
         acme, idle = books.check(session)
         assert (acme.faults, idle.faults) == ([], [])
-        charged = sum(pages for _, _, rows in _OLD_JOBS.values() for _, _, pages in rows)
-        waiting = sum(state in ("queued", "running") for _, _, rows in _OLD_JOBS.values() for state, _, _ in rows)
-        asked = sum(len(rows) for _, is_sample, rows in _OLD_JOBS.values() if not is_sample)
+        counted = [page for _, is_sample, rows in _OLD_JOBS.values() if not is_sample for page in rows]
+        asked, charged = len(counted), sum(pages for _, _, pages in counted)
+        waiting = sum(state in ("queued", "running") for state, _, _ in counted)
         assert acme.entries == (asked, charged, asked - charged - waiting)
         assert (acme.pending, waiting, idle.entries) == (waiting, 3, (0, 0, 0))
         assert strays(session) == {}
+        is_open = select(Reservation.job_id).where(Reservation.closed_at.is_(None)).order_by(Reservation.job_id)
+        assert session.scalars(is_open).all() == ["job_run", "job_wait"]
         bills = receipts(session, "ten_1", list(_OLD_JOBS))
         assert {job: bill.charged for job, bill in bills.items()} == {
             job: sum(pages for _, _, pages in rows) for job, (_, _, rows) in _OLD_JOBS.items()

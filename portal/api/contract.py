@@ -138,7 +138,9 @@ REFUSALS: Mapping[str, Refusal] = {
     "search_too_slow": Refusal(503, "The search took too long and was ended; the remedy says how to ask for less."),
     "query_too_slow": Refusal(503, "The database took too long to answer."),
     "internal": Refusal(500, "A fault of the portal; tell the operator the request_id."),
-    "backlog_full": Refusal(503, "The whole portal has as much waiting work as it may hold; see Retry-After."),
+    "backlog_full": Refusal(
+        503, "With these the portal would have more waiting work than it may hold; see Retry-After."
+    ),
     "intake_busy": Refusal(503, "Too many files, of yours or of all, are being opened right now; see Retry-After."),
     "unavailable": Refusal(503, "A part that is needed does not answer; see Retry-After. A job_id: the job goes on."),
     "storage_full": Refusal(503, "The portal's disk is full."),

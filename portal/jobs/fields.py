@@ -77,7 +77,10 @@ def correct(
         if page.state != PageState.SUCCEEDED or page.fields is None:
             raise Conflict("This page has no fields to correct.", remedy="Wait until it has been read.")
         specs = claims.prompt_of(job).fields
-        page.fields = _corrected(page.fields, specs, path, value, by=principal.label)
+        corrected = _corrected(page.fields, specs, path, value, by=principal.label)
+        if page.result is not None and "fields" not in page.result:
+            page.result = {**page.result, "fields": page.fields}  # what re-runs take (portal/jobs/reruns.py)
+        page.fields = corrected
         audit.record(
             session,
             "field.corrected",
