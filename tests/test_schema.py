@@ -13,10 +13,10 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import delete, inspect, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from models import Base, Job, Member, Page, Reservation, SearchText, Tenant
+from models import AuditEntry, Base, DeletionRecord, Job, LedgerEntry, Member, Page, Reservation, SearchText, Tenant
 from portal import schema
 from portal.db import Database
 from portal.errors import Unavailable
@@ -60,6 +60,33 @@ def test_checks_and_uniques_are_the_same_when_migrated(empty_database: Database,
     Base.metadata.create_all(created.engine)
     assert _constraints(empty_database) == _constraints(created)
     created.dispose()
+
+
+@pytest.mark.parametrize("table", [AuditEntry, DeletionRecord, LedgerEntry])
+def test_rows_cannot_be_changed_or_deleted_when_migrated(empty_database: Database, table: type[Base]) -> None:
+    schema.upgrade(empty_database)
+    rows = {
+        AuditEntry: AuditEntry(action="a.done", actor="kept"),
+        DeletionRecord: DeletionRecord(kind="job", target="job_1", reason="asked", actor="kept", gone={}),
+        LedgerEntry: LedgerEntry(
+            reservation_id="res_1",
+            task="extract",
+            engine="kept",
+            kind="reserved",
+            reason="-",
+            pages=1,
+            day="",
+            month="",
+        ),
+    }
+    with empty_database.transaction() as session:
+        rows[table].tenant_id = "ten_1"
+        session.add(rows[table])
+    for statement in (update(table).values(tenant_id="ten_2"), delete(table)):
+        with pytest.raises(DBAPIError, match="never changed"), empty_database.transaction() as session:
+            session.execute(statement)
+    with empty_database.reading() as session:
+        assert session.execute(select(table.__table__.c.tenant_id)).scalars().all() == ["ten_1"]
 
 
 _BEFORE_HISTORY = "c58499d9da7b"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
 from portal import audit
@@ -105,7 +105,8 @@ def _documents(specs: Sequence[FieldSpec], rows: Sequence[Any]) -> Iterator[Docu
 
 def _page(session: Session, tenant_id: str, job_id: str, position: int) -> Page | None:
     own = (Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
-    return session.scalars(select(Page).where(*own).with_for_update()).one_or_none()
+    found = select(Page).where(*own).options(undefer(Page.result), undefer(Page.fields))
+    return session.scalars(found.with_for_update()).one_or_none()
 
 
 def _corrected(
