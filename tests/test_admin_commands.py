@@ -221,7 +221,7 @@ def test_quota_is_set_silently_when_the_four_options_are_given(portal_database: 
 def test_effect_is_said_and_nothing_set_when_it_is_a_dry_run(portal_database: Database) -> None:
     _create_alpha()
     result = _run("set-quota", "--tenant", "Alpha", "--pages-per-day", "0", "--dry-run")
-    assert "new work is refused until 00:00" in result.stderr
+    assert "new work is refused until the limit is raised" in result.stderr
     with portal_database.reading() as session:
         assert session.scalars(select(TenantLimit)).all() == []
 

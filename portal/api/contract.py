@@ -270,7 +270,7 @@ def job_retry() -> Responses:
 def price() -> Responses:
     """The errors of POST /v1/price: what no choice of files or pages would mend."""
     order = ("unknown_model", "task_unavailable", "intake_busy", "unavailable", "storage_full", "storage_unavailable")
-    return writing("no_files", "too_many_files", *_BODY_ERRORS, *order)
+    return writing("no_files", "too_many_files", *_BODY_ERRORS, *order, "rate_limited")
 
 
 def usage_csv() -> Responses:

@@ -14,6 +14,8 @@ from portal.usage.limit_values import LABELS, number_shown
 from portal.usage.limits import Terms
 from portal.usage.periods import Period, period_at
 
+_UNTIL_RAISED = "new work is refused until the limit is raised."
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -84,6 +86,8 @@ def _words(limit: Limit, values: tuple[float | None, float | None], used: int, p
 def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: str) -> str:
     if allowed is None:
         return f"Nothing limits its pages {when} any more; {used:,} are used."
+    if not allowed:
+        return f"It may have no pages {when}: {_UNTIL_RAISED} Pages that were accepted are still read."
     if used >= allowed:
         verb = "has used all" if used == allowed else f"has used {used:,}"
         of = f"of the new {allowed:,.0f}" if used != allowed else f"{allowed:,.0f}"
@@ -97,6 +101,8 @@ def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: st
 def _in_flight(allowed: float | None, used: int) -> str:
     if allowed is None:
         return f"Nothing limits its pages in flight any more; {used:,} wait or are read."
+    if not allowed:
+        return f"{used:,} pages wait or are read, and stay accepted: {_UNTIL_RAISED}"
     if used >= allowed:
         return (
             f"{used:,} pages wait or are read, and stay accepted: new work is refused until fewer than "

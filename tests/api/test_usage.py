@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import func, select
 
-from models import DocumentRow, Job, RefusalCount, Reservation, TenantUsage
+from models import DocumentRow, Job, LedgerEntry, RefusalCount, Reservation, TenantUsage
 from portal.domain import Scope
 from portal.engine.fakes import blank
 from tests.api.conftest import Persona, Portal, assert_problem, pdf, png
@@ -120,9 +120,25 @@ def test_price_counts_the_pages_and_spends_nothing(live: Portal, alice: Persona)
     ).json()
     assert (body["pages"], body["is_accepted"]) == (8, True)
     with live.services.database.reading() as session:
-        for table in (Job, DocumentRow, Reservation, TenantUsage, RefusalCount):
+        for table in (Job, DocumentRow, Reservation, LedgerEntry, RefusalCount):
             own = select(func.count()).select_from(table).where(table.tenant_id == alice.principal.tenant_id)
             assert session.scalar(own) == 0, table
+        counters = session.get_one(TenantUsage, alice.principal.tenant_id)
+        assert (counters.day_pages, counters.month_pages, counters.pending_pages) == (0, 0, 0)
+
+
+def test_a_price_is_one_of_the_requests_a_minute(live: Portal, alice: Persona) -> None:
+    limit_tenant(live.services.database, alice.principal.tenant_id, requests_per_minute=1)
+    files = {"files": ("a.png", png())}
+    told = alice.client.post("/v1/price", files=files).json()
+    assert (told["pages"], told["refusal"]["code"]) == (1, "rate_limited")
+    refused = alice.client.post("/v1/price", files=files)
+    assert_problem(refused, 429, "rate_limited")
+    assert refused.headers["X-RateLimit-Resource"] == "requests_per_minute"
+    assert int(refused.headers["Retry-After"]) > 0
+    with live.services.database.reading() as session:
+        [count] = session.scalars(select(RefusalCount).where(RefusalCount.tenant_id == alice.principal.tenant_id))
+        assert (count.code, count.requests, count.pages) == ("rate_limited", 1, 0)
 
 
 def test_price_names_the_file_that_cannot_be_read_and_counts_the_others(alice: Persona) -> None:

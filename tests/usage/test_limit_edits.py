@@ -57,6 +57,14 @@ def test_effect_is_told_and_nothing_is_changed_when_previewed(database: Database
         assert session.scalars(select(LimitChange)).all() == []
 
 
+def test_effect_of_no_pages_at_all_names_no_end(database: Database, tenant_id: str) -> None:
+    none = LimitEdit(limits={Limit.PAGES_PER_DAY: 0, Limit.PAGES_PER_MONTH: 0, Limit.PAGES_IN_FLIGHT: 0})
+    with database.transaction() as session:
+        told = [effect.words for effect in limit_edits.preview(session, tenant_id, none, at=AT).effects]
+    assert len(told) == 3
+    assert all("new work is refused until the limit is raised." in words for words in told)
+
+
 def test_effect_names_the_end_of_the_counted_day_when_the_zone_goes_back(database: Database, tenant_id: str) -> None:
     at = datetime(2026, 12, 1, 20, 0, tzinfo=UTC)  # noon in Los Angeles, the 2nd in Auckland
     with database.transaction() as session:
