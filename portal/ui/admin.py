@@ -30,6 +30,7 @@ from portal.ui.admin_forms import Sent
 from portal.usage import limit_edits, plans, quota_decisions
 from portal.usage.limit_values import parsed
 
+_READINGS = {"tenants": "tenants.read", "requests": "quota_requests.read", "overview": "overview.read"}
 TABS = {
     "tenants": "Tenants",
     "requests": "Requests",
@@ -39,7 +40,6 @@ TABS = {
     "overview": "Overview",
 }
 _AUDIT_PAGE = 50
-_READINGS = {"tenants": "tenants.read", "requests": "quota_requests.read", "overview": "overview.read"}
 
 # A form names an action and a target; its fields go along. One listener on the place survives its redraws.
 _FORMS_JS = """
