@@ -187,7 +187,7 @@ def _rebuild_limit_reached(kind: type[LimitReached], message: str, given: dict[s
 
 
 class TooManyPages(LimitReached):
-    """More pages at once than the tenant's limit ever allows: waiting does not help, so there is no time to wait."""
+    """More pages at once than the tenant may ever have in flight: waiting does not help, so no time is told."""
 
     code = "too_many_pages"
     kind = "invalid"

@@ -99,7 +99,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "file_encrypted": Refusal(422, "The PDF needs a password."),
     "file_unreadable": Refusal(422, "The file cannot be opened within the limits."),
     "too_many_pages": Refusal(
-        422, "The document has too many pages, or it needs more than a limit of your tenant ever allows: `limit`."
+        422, "The document has too many pages, or more than your tenant may ever have in flight."
     ),
     "too_many_pixels": Refusal(422, "A page is too large in pixels."),
     "page_out_of_range": Refusal(422, "The page selection names a page that a document does not have."),

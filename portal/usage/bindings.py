@@ -70,8 +70,8 @@ def refusal(
 ) -> LimitReached | None:
     """The refusal of `pages` pages more in one request, by the limit that binds longest; None when all allow it.
 
-    One that never fits goes before (TooManyPages). `counters` are rolled to the period's moment. `is_least` says that
-    the request may turn out to be of more pages.
+    One that never fits goes before: past the pages in flight that is TooManyPages. `counters` are rolled to the
+    period's moment. `is_least` says that the request may turn out to be of more pages.
     """
     need = _Need(pages, is_least)
     found = chain(_misfits(counters, limits, period, need), _refusals(counters, limits, period, need))
@@ -92,19 +92,25 @@ class _Need:
         return f"at least {self.pages}" if self.is_least else str(self.pages)
 
 
-def _misfits(counters: Counters, limits: Limits, period: Period, need: _Need) -> Iterator[TooManyPages]:
+def _misfits(counters: Counters, limits: Limits, period: Period, need: _Need) -> Iterator[LimitReached]:
     month, day, in_flight, _, _ = standings(counters, limits, period)
-    for standing, what in ((month, "read in a month"), (day, "read in a day"), (in_flight, "in flight")):
-        if standing.allowed is not None and need.pages > standing.allowed:
-            yield _too_many(standing, need, what)
+    for standing, what in ((month, "in a month"), (day, "in a day")):
+        if _is_misfit(standing, need):
+            yield _never(standing, need, what, period.at)
+    if _is_misfit(in_flight, need):
+        yield _too_many(in_flight, need)
+
+
+def _is_misfit(standing: Standing, need: _Need) -> bool:
+    return standing.allowed is not None and need.pages > standing.allowed
 
 
 def _refusals(counters: Counters, limits: Limits, period: Period, need: _Need) -> Iterator[LimitReached]:
     month, day, in_flight, _, _ = standings(counters, limits, period)
     if _is_passed(month, need.pages):
-        yield _quota(month, need, "this month", period.at)
+        yield _used_up(month, need, "this month", period.at)
     if _is_passed(day, need.pages):
-        yield _quota(day, need, "today", period.at)
+        yield _used_up(day, need, "today", period.at)
     if _is_passed(in_flight, need.pages):
         yield _in_flight(in_flight, need.pages)
     if limits.requests_per_minute is not None:
@@ -117,28 +123,51 @@ def _is_passed(standing: Standing, pages: int) -> bool:
     return pages > 0 and standing.allowed is not None and standing.used + pages > standing.allowed
 
 
-def _too_many(standing: Standing, need: _Need, what: str) -> TooManyPages:
+def _too_many(standing: Standing, need: _Need) -> TooManyPages:
     allowed = standing.allowed or 0
-    fewer = "Split the document, choose fewer pages, or ask" if allowed else "Ask"
     return TooManyPages(
-        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} {what}.",
+        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} in flight.",
         code=TooManyPages.code,
-        remedy=f"{fewer} for more on the Usage page. Nothing was stored or charged.",
+        remedy=_instead(allowed),
         retry_after_seconds=None,
         binding=(standing.limit, allowed, standing.used, None),
     )
 
 
-def _quota(standing: Standing, need: _Need, when: str, at: datetime) -> LimitReached:
-    left, allowed = standing.remaining or 0, standing.allowed or 0
-    seconds = ceil((standing.resets_at - at).total_seconds()) if standing.resets_at else 0
+def _never(standing: Standing, need: _Need, what: str, at: datetime) -> LimitReached:
+    allowed = standing.allowed or 0
+    return _quota(
+        standing,
+        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} read {what}.",
+        _instead(allowed),
+        at,
+    )
+
+
+def _used_up(standing: Standing, need: _Need, when: str, at: datetime) -> LimitReached:
+    left = standing.remaining or 0
     fewer = f"Choose at most {left} pages, wait for the reset" if left else "Wait for the reset"
+    return _quota(
+        standing,
+        f"{left} of {standing.allowed or 0} pages are left {when}, and this needs {need}.",
+        f"{fewer}, or ask for more on the Usage page. Nothing was stored or charged.",
+        at,
+    )
+
+
+def _instead(allowed: int) -> str:
+    fewer = "Split the document, choose fewer pages, or ask" if allowed else "Ask"
+    return f"{fewer} for more on the Usage page. Nothing was stored or charged."
+
+
+def _quota(standing: Standing, message: str, remedy: str, at: datetime) -> LimitReached:
+    seconds = max(1, ceil((standing.resets_at - at).total_seconds())) if standing.resets_at else 1
     return LimitReached(
-        f"{left} of {allowed} pages are left {when}, and this needs {need}.",
+        message,
         code="quota_exhausted",
-        remedy=f"{fewer}, or ask for more on the Usage page. Nothing was stored or charged.",
-        retry_after_seconds=max(1, seconds),
-        binding=(standing.limit, allowed, standing.used, max(1, seconds)),
+        remedy=remedy,
+        retry_after_seconds=seconds,
+        binding=(standing.limit, standing.allowed or 0, standing.used, seconds),
     )
 
 

@@ -85,7 +85,7 @@ def test_limit_binds_at_once_and_not_any_more_when_undone(live: Portal, admin: P
     reply = _quota(admin, tenant_id, limits={"pages_per_day": 0}, reason="pause", seen=seen["seen"])
     assert (reply.status_code, reply.json()["effects"][0]["old"]) == (200, 5000)
     refused = alice.client.post("/v1/jobs", files={"files": ("a.png", png())})
-    assert (refused.status_code, refused.json()["code"]) == (422, "too_many_pages")
+    assert (refused.status_code, refused.json()["code"]) == (429, "quota_exhausted")
     [entry] = _entries(live, action="limits.changed", tenant_id=tenant_id)
     assert (entry.actor, entry.before, entry.after) == (
         admin.principal.email,

@@ -89,14 +89,14 @@ def test_csv_has_a_line_for_each_receipt_and_nothing_that_a_spreadsheet_runs(
     assert len(charlie.client.get("/v1/usage.csv").text.splitlines()) == 1
 
 
-def test_no_time_to_wait_is_told_when_the_pages_would_never_fit(live: Portal, alice: Persona) -> None:
-    limit_tenant(live.services.database, alice.principal.tenant_id, pages_per_day=8)
+def test_no_time_to_wait_is_told_when_the_pages_may_never_be_in_flight(live: Portal, alice: Persona) -> None:
+    limit_tenant(live.services.database, alice.principal.tenant_id, pages_in_flight=8)
     refused = alice.client.post("/v1/jobs", files={"files": ("c.pdf", pdf(12))})
     body = refused.json()
     assert (refused.status_code, body["code"], body["limit"], body["allowed"]) == (
         422,
         "too_many_pages",
-        "pages_per_day",
+        "pages_in_flight",
         8,
     )
     assert refused.headers["X-RateLimit-Limit"] == "8"
@@ -112,9 +112,9 @@ def test_price_counts_the_pages_and_spends_nothing(live: Portal, alice: Persona)
     assert [(file["file_name"], file["page_count"]) for file in body["files"]] == [("a.pdf", 5), ("b.png", 1)]
     body = alice.client.post("/v1/price", files={"files": ("c.pdf", pdf(12))}).json()
     assert not body["is_accepted"]
-    assert (body["refusal"]["code"], body["refusal"]["limit"]) == ("too_many_pages", "pages_per_day")
+    assert (body["refusal"]["code"], body["refusal"]["limit"]) == ("quota_exhausted", "pages_per_day")
     assert (body["refusal"]["allowed"], body["refusal"]["used"]) == (8, 0)
-    assert body["refusal"]["retry_after_seconds"] is None
+    assert "may have 8 read in a day" in body["refusal"]["detail"]
     body = alice.client.post(
         "/v1/price", files={"files": ("c.pdf", pdf(12))}, data={"options": '{"pages": "1-8"}'}
     ).json()

@@ -19,7 +19,6 @@ from portal.errors import (
     InvalidRequest,
     LimitReached,
     TaskUnavailable,
-    TooManyPages,
     Unauthenticated,
 )
 from portal.jobs.queries import get_job, list_jobs
@@ -168,7 +167,7 @@ def test_document_larger_than_the_backlog_is_refused_for_good(sqlite_bench: Benc
 
 def test_pages_are_told_as_at_least_when_files_were_not_opened_yet(sqlite_bench: Bench) -> None:
     limit_tenant(sqlite_bench.context.database, sqlite_bench.alice.tenant_id, pages_per_day=2)
-    with pytest.raises(TooManyPages, match=r"needs 5 pages, and your tenant may have 2 read in a day"):
+    with pytest.raises(LimitReached, match=r"needs 5 pages, and your tenant may have 2 read in a day"):
         sqlite_bench.submit(pages=5)
     sqlite_bench.submit(pages=2)
     with pytest.raises(LimitReached, match=r"0 of 2 pages are left today, and this needs at least 1\."):

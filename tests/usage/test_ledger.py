@@ -144,7 +144,7 @@ def test_refusals_are_counted_apart_from_what_they_refuse(books: Books) -> None:
             _held(books, 3)
     with books.database.reading() as session:
         row = session.scalars(select(RefusalCount)).one()
-        assert (row.code, row.limit_name, row.requests, row.pages) == ("too_many_pages", "pages_per_day", 2, 6)
+        assert (row.code, row.limit_name, row.requests, row.pages) == ("quota_exhausted", "pages_per_day", 2, 6)
         assert session.scalars(select(Reservation)).all() == []
     with pytest.raises(LimitReached), counting_refusals(books.database, "ten_gone"):
         _held(books, 3)
