@@ -11,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import structlog
+
 Seen = TypeVar("Seen")
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Lookout(Generic[Seen]):
         found: Look[Seen] | None = None
         try:
             found = Look(began_at, self._look())
+        except Exception:  # noqa: BLE001  the top of a thread: nobody above would log it
+            _log.exception("a look failed", what=self._name)
         finally:
             with self._changed:
                 self._newest = found or self._newest

@@ -172,7 +172,7 @@ def _early_look(
     pages = 0 if order.is_sample else len(uploads)
     with context.database.reading() as session:
         try:
-            terms = refuse_early(session, context, principal, engine, pages=pages)
+            terms = refuse_early(session, context, principal, engine, pages=pages, is_least=True)
         except LimitReached:
             if order.is_fresh or not _are_known(session, principal.tenant_id, uploads):
                 raise

@@ -15,7 +15,7 @@ from models import FieldTemplate, Tenant
 from models.base import now
 from portal import audit
 from portal.domain import FieldSpec, Principal, Scope, TemplateRef
-from portal.engine.fields.specs import checked, specs_from_json, specs_to_json
+from portal.engine.fields.specs import checked, specs_to_json, stored_specs
 from portal.engine.fields.templates import BUILT_IN, TITLES, VERSION
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs.context import JobContext
@@ -143,7 +143,7 @@ def _next_version(
 
 
 def _template(row: FieldTemplate) -> Template:
-    return Template(row.name, row.name, row.version, specs_from_json(row.rows), row.created_at)
+    return Template(row.name, row.name, row.version, stored_specs(row.rows), row.created_at)
 
 
 def _checked_name(name: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from models import ApiKey, Member, SignInSession, Tenant
+from models import ApiKey, Member, Tenant
 from models.base import now
 from portal.domain import Limit, Standing
 from portal.errors import NotFound
@@ -91,7 +91,7 @@ def _owners(session: Session) -> dict[str, str]:
 
 def _last_seen(session: Session) -> dict[str, datetime]:
     seen: dict[str, datetime] = {}
-    browsers = select(SignInSession.tenant_id, func.max(SignInSession.last_seen_at)).group_by(SignInSession.tenant_id)
+    browsers = select(Member.tenant_id, func.max(Member.last_seen_at)).group_by(Member.tenant_id)
     keys = select(ApiKey.tenant_id, func.max(ApiKey.last_used_at)).group_by(ApiKey.tenant_id)
     for tenant_id, moment in (*session.execute(browsers), *session.execute(keys)):
         if moment is not None:

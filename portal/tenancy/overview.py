@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from models import Job, LedgerEntry, Page, RefusalCount, Tenant
+from models import Job, LedgerEntry, Page, RefusalCount, Reservation, Tenant
 from models.base import now
 from portal.domain import PageState
 
@@ -30,7 +30,8 @@ class DayTotals:
 class Overview:
     """The last 30 days, oldest first; charged pages of the tenants with most; the queue now.
 
-    `oldest_seconds` is how long the oldest waiting page waits, None when none does: unknown is not 0.
+    `oldest_seconds` is how long the oldest waiting page waits since it was asked for, at submission or its last retry;
+    None when none does: unknown is not 0.
     """
 
     days: tuple[DayTotals, ...]
@@ -111,9 +112,10 @@ def _tenants(session: Session, first_day: str) -> tuple[tuple[str, int], ...]:
 
 def _queue(session: Session) -> tuple[int, datetime | None]:
     row = session.execute(
-        select(func.count(), func.min(Job.created_at))
+        select(func.count(), func.min(func.coalesce(Reservation.created_at, Job.created_at)))
         .select_from(Page)
         .join(Job, Job.id == Page.job_id)
+        .outerjoin(Reservation, Reservation.id == Page.reservation_id)
         .where(Page.state == PageState.QUEUED)
     ).one()
     return row[0], row[1]

@@ -31,6 +31,7 @@ from portal.ui.admin_forms import Sent
 from portal.usage import limit_edits, plans, quota_decisions
 from portal.usage.limit_values import parsed
 
+_READINGS = {"tenants": "tenants.read", "requests": "quota_requests.read", "overview": "overview.read"}
 TABS = {
     "tenants": "Tenants",
     "requests": "Requests",
@@ -142,10 +143,8 @@ class AdminPage:
     def _body(self, who: Principal, request: gr.Request, *, is_audited: bool) -> Markup:
         tab = _tab(request)
         with self._services.database.transaction() as session:
-            tenant_id = identity.asked(request, "tenant") if tab == "tenants" else ""
-            if is_audited and tab == "tenants":
-                action = "tenant.read" if tenant_id else "tenants.read"
-                audit.record(session, action, actor=who, tenant_id=tenant_id or who.tenant_id, target=tenant_id or None)
+            if is_audited:
+                _record_reading(session, who, tab, request)
             return self._tabs[tab](session, who, request)
 
     def _tenants(self, session: Any, _who: Principal, request: gr.Request) -> Markup:
@@ -195,6 +194,15 @@ class AdminPage:
 def _tab(request: gr.Request) -> str:
     asked = identity.asked(request, "tab")
     return asked if asked in TABS else "tenants"
+
+
+def _record_reading(session: Any, who: Principal, tab: str, request: gr.Request) -> None:
+    """That an admin looked at what is other tenants'; the audit log records its own readings."""
+    tenant_id = identity.asked(request, "tenant") if tab == "tenants" else ""
+    if tenant_id:
+        audit.record(session, "tenant.read", actor=who, tenant_id=tenant_id, target=tenant_id)
+    elif tab in _READINGS:
+        audit.record(session, _READINGS[tab], actor=who, tenant_id=who.tenant_id)
 
 
 def _head(tab: str) -> Markup:

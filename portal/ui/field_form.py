@@ -14,12 +14,8 @@ from typing import Any
 import gradio as gr
 
 from portal.domain import FieldSpec, FieldType, Principal, TemplateRef
-from portal.engine.fields.specs import (
-    specs_from_json,
-    specs_from_names,
-    specs_from_schema,
-    specs_to_json,
-)
+from portal.engine.fields.schemas import specs_from_schema
+from portal.engine.fields.specs import specs_from_json, specs_from_names, specs_to_json
 from portal.engine.fields.templates import BUILT_IN, TITLES
 from portal.errors import InvalidRequest
 from portal.jobs import templates

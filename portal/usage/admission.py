@@ -79,6 +79,16 @@ def reserve(session: Session, principal: Principal, ask: Ask, *, at: datetime | 
     return Held(reservation_id, ask.job_id, terms, period, counters)
 
 
+def count_request(session: Session, principal: Principal) -> None:
+    """Counts one request that sets no pages aside.
+
+    Raises LimitReached (rate_limited), NotFound when the tenant is gone: then none is counted.
+    """
+    at = now()
+    terms = terms_of(session, principal.tenant_id, at=at)
+    _counted(session, principal.tenant_id, 0, terms.limits, period_at(at, terms.time_zone))
+
+
 def _refuse_large_file(ask: Ask, limits: Limits) -> None:
     allowed = limits.max_file_bytes
     if allowed is not None and ask.file_bytes > allowed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-import pytest
+import structlog
 
 from portal.fleet.lookout import Lookout
 from tests.serving.conftest import wait_for
@@ -57,13 +57,14 @@ def test_what_was_seen_long_ago_is_not_told_as_known() -> None:
     assert lookout.newest(within_seconds=0, refresh_seconds=60) is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_look_is_not_made_again_at_once_when_it_ends_by_a_fault() -> None:
+def test_fault_of_a_look_is_logged_and_it_is_not_made_again_at_once() -> None:
     looks: list[int] = []
 
     def broken() -> int:
         looks.append(1)
         raise RuntimeError("a fault of our own")
 
-    assert Lookout(broken, name="test").at_least(time.monotonic(), wait_seconds=20) is None
+    with structlog.testing.capture_logs() as logged:
+        assert Lookout(broken, name="test").at_least(time.monotonic(), wait_seconds=20) is None
     assert len(looks) == 1
+    assert [(entry["event"], entry["what"]) for entry in logged] == [("a look failed", "test")]

@@ -59,7 +59,7 @@ def test_limit_is_seen_set_and_undone_and_audited_with_its_request(admin: Visito
     page.click("#see-effect")
     notice = page.locator("#admin-notice")
     expect(notice).to_contain_text("5,000 → 0")
-    expect(notice).to_contain_text("new work is refused until 00:00")
+    expect(notice).to_contain_text("new work is refused until the limit is raised")
     row = page.locator(".limits tr").nth(1)
     expect(row).to_contain_text("5,000")
     page.click("#confirm-change")
@@ -92,6 +92,19 @@ def test_tenant_is_deleted_only_when_its_name_is_typed(admin: Visitor, tenant: s
     page.click("#delete-tenant")
     expect(page.locator("#admin-notice")).to_contain_text("is deleted")
     expect(page.locator("#admin-body")).to_contain_text("There is no such tenant")
+
+
+def test_looking_at_what_is_other_tenants_is_in_the_audit_log(admin: Visitor, tenant: str) -> None:
+    page = admin.open("/admin")
+    page.get_by_role("link", name=tenant).click()
+    page.locator(".limits").wait_for()
+    for tab in ("requests", "overview"):
+        admin.open(f"/admin?tab={tab}")
+        page.locator("#admin-body :is(section, form, .empty)").first.wait_for()
+    page.goto("/admin?tab=audit")
+    entries = page.locator(".audit-entry")
+    for number, action in enumerate(("overview.read", "quota_requests.read", "tenant.read", "tenants.read")):
+        expect(entries.nth(number)).to_contain_text(action)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
