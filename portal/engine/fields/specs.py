@@ -15,6 +15,7 @@ from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.labels import folded, vocabulary
 from portal.engine.fields.patterns import check_pattern
 from portal.errors import InvalidRequest
+from portal.texts import is_storable
 
 MAX_FIELDS = 100
 MAX_NAME = 100
@@ -90,8 +91,16 @@ def checked(specs: Iterable[FieldSpec], *, is_nested: bool = False) -> tuple[Fie
         raise _refused("fields", f"{len(found)} are too many, at most {MAX_FIELDS}")
     names = [spec.name for spec in found]
     for spec in found:
+        _refuse_unstorable(spec)
         _check(spec, names, is_nested=is_nested)
     return found
+
+
+def _refuse_unstorable(spec: FieldSpec) -> None:
+    """A template and a job keep each text of a spec, and give it back in JSON."""
+    texts = [*spec.allowed, *spec.sum_of, *(getattr(spec, key) or "" for key in _TEXTS)]
+    if not all(map(is_storable, texts)):
+        raise _refused(spec.name, "a text has a NUL or half of a surrogate pair in it")
 
 
 def _check(spec: FieldSpec, names: Sequence[str], *, is_nested: bool) -> None:

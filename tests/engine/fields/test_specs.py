@@ -25,6 +25,8 @@ SCHEMA: dict[str, Any] = {
     },
 }
 
+UNSTORABLE = ("x\x00y", "\ud800")
+
 
 def test_names_are_typed_by_what_they_say() -> None:
     names = ("Rechnungsdatum", "total", "IBAN", "e-mail", "ship's master", "Kundennummer", "berth number", "total")
@@ -63,7 +65,11 @@ def test_bare_names_of_older_jobs_are_taken() -> None:
         ([{"name": "a", "type": "rows"}], "need children"),
         ([{"name": "a", "size": 1}], "'size' is none of"),
         ([{"name": "a", "required": "yes"}], "true or false"),
-        ([{"name": "a\x00"}], "printable"),
+        ([{"name": "a\x7f"}], "printable"),
+        *(([{"name": "a", key: words}], "NUL or half") for key in ("description", "pattern") for words in UNSTORABLE),
+        *(([{"name": "a", key: [words]}], "NUL or half") for key in ("allowed", "sum_of") for words in UNSTORABLE),
+        ([{"name": "a\x00"}], "NUL or half"),
+        ([{"name": "a", "type": "rows", "children": [{"name": "b", "description": "\udc00"}]}], "NUL or half"),
         ([7], "an object"),
         ([{"name": str(at)} for at in range(101)], "too many"),
         (

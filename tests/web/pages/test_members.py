@@ -164,6 +164,7 @@ def test_member_and_stranger_change_nothing(
     assert bob.post("/members", data={"action": "invite", "csrf_token": own}).status_code == 403
     assert charlie.get(path).status_code == 404
     assert bob.get("/members/%00").status_code == 404
+    assert send(alice, "/members", action="revoke_invite", invite_id="a\0").status_code == 422
     assert alice.post(path, data={"action": "burn", "csrf_token": own}).status_code == 422
     with sqlite_database.reading() as session:
         assert session.scalars(select(Invite).where(Invite.id == made.view.id)).one().revoked_at is None
