@@ -88,7 +88,9 @@ def test_sessions_and_keys_end_and_the_email_is_free_when_a_member_is_removed(
         ("alice@example.org", bob.member_id, 1, 1)
     ]
     with database.transaction() as session:
-        again = tenants.create_tenant(session, name="Beta", email="bob@example.org", password_hash=password_hash)
+        again = tenants.create_tenant(
+            session, name="Beta", email="bob@example.org", password_hash=password_hash, time_zone="UTC"
+        )
     assert again.member_id != bob.member_id
     assert _sign_in(database, "bob@example.org")
     with pytest.raises(NotFound):

@@ -92,7 +92,9 @@ def test_invite_is_made_once_in_clear_listed_without_and_revoked(
     stranger = people(charlie.principal, scopes=EVERYTHING)
     assert stranger.client.get("/v1/invites").json()["data"] == []
     assert_problem(stranger.client.delete(f"/v1/invites/{made['id']}"), 404, "invite_unknown")
-    dora = join(live.services.database, token, Newcomer("dora-by-rest@example.org", "seven green kettles"))
+    dora = join(
+        live.services.database, token, Newcomer("dora-by-rest@example.org", "seven green kettles"), time_zone="UTC"
+    )
     assert dora.tenant_id == owner.principal.tenant_id
     assert_problem(owner.client.delete(f"/v1/invites/{made['id']}"), 404, "invite_unknown")
     second = owner.client.post("/v1/invites", json={}).json()

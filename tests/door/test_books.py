@@ -27,7 +27,7 @@ from tests.ledger import assert_books_agree, charged, limit_tenant
 @pytest.fixture
 def alice(database: Database) -> Principal:
     with database.transaction() as session:
-        return create_tenant(session, name="alice", email="alice@example.org", password_hash="x")
+        return create_tenant(session, name="alice", email="alice@example.org", password_hash="x", time_zone="UTC")
 
 
 @pytest.fixture
