@@ -242,6 +242,14 @@ def test_text_is_refused_when_the_checkpoint_takes_none(
     assert lifted.client.post(PATH, json=asking(image(), {"type": "text", "text": " \n"})).status_code == 200
 
 
+def test_empty_system_message_counts_as_none(live: Portal, alice: Persona, vllm: ScriptedVllm) -> None:
+    for words in ("", " \n"):
+        body = asking()
+        body["messages"].insert(0, {"role": "system", "content": words})
+        assert alice.client.post(PATH, json=body).status_code == 200
+        assert [message["role"] for message in vllm.received[-1].body["messages"]] == ["user"]
+
+
 def test_scope_and_key_are_asked_for(live: Portal, alice: Persona, people: Callable[..., Persona]) -> None:
     body = assert_problem(httpx.post(live.url + PATH, json=asking()), 401, "unauthenticated")
     assert body["error"] == {
@@ -527,11 +535,12 @@ def test_openai_client_raises_when_the_stream_breaks(live: Portal, alice: Person
 def test_nothing_is_charged_when_there_is_no_text(
     live: Portal, alice: Persona, vllm: ScriptedVllm, is_stream: bool
 ) -> None:
-    vllm.next(fails(Failure.EMPTY))
-    reply = alice.client.post(PATH, json=asking(stream=is_stream))
-    assert reply.status_code == 200
-    assert ("[DONE]" in reply.text) == is_stream
-    assert entries(live, alice) == RETURNED
+    vllm.next(fails(Failure.EMPTY), says(" \n "))
+    for _ in range(2):
+        reply = alice.client.post(PATH, json=asking(stream=is_stream))
+        assert reply.status_code == 200
+        assert ("[DONE]" in reply.text) == is_stream
+    assert entries(live, alice) == RETURNED * 2
 
 
 def test_answer_cut_at_its_length_is_charged(live: Portal, alice: Persona, vllm: ScriptedVllm) -> None:
