@@ -185,6 +185,8 @@ def test_ownership_is_handed_over_with_the_password_typed_again(
     assert (done.status_code, done.headers["location"]) == (303, "/members?done=transferred")
     assert "Invite somebody" in read(bob.get("/members")).text
     assert "Invite somebody" not in read(alice.get("/members")).text
+    mistyped = read(send(bob, "/members", action="leave", password="wrong password"))
+    assert (mistyped.input("days")["value"], mistyped.input("note")["value"]) == ("7", "")
     left = send(alice, "/members", action="leave", password=PASSWORD)
     assert left.headers["location"] == "/login?signed_out=1"
     assert sessions.COOKIE_NAME not in alice.cookies
