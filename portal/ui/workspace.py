@@ -266,11 +266,11 @@ class WorkspacePage:
         """Saves or deletes a template; what came of it is told in the form, which keeps what was typed."""
         principal = identity.principal_of(request)
         try:
-            told = field_form.act(self._jobs, principal, event._data)
+            done = field_form.act(self._jobs, principal, event._data)
         except Exception as error:  # noqa: BLE001  messages.plain is the translator
-            told = messages.plain(error)
+            done = field_form.Done(messages.plain(error))
         own = templates.list_templates(self._jobs, principal.tenant_id)
-        return gr.HTML(described=field_form.described(own, told=told))
+        return gr.HTML(described=field_form.described(own, done))
 
     def _not_started(self, error: Exception) -> dict[Any, Any]:
         return {self._started: "", self._notice: messages.inline(error)}
