@@ -24,7 +24,7 @@ from portal.usage.zones import time_zones
 
 RANGES = (7, 30, 90)
 _STACK = ("charged", "blank", "failed", "truncated", "free")
-_WARN, _FULL = 0.8, 1.0
+_BINDS, _WARN, _FULL = 0.5, 0.8, 1.0
 _MOST_SHARES = 8
 _SORTS = (
     (ReceiptSort.TIME, "When"),
@@ -62,14 +62,13 @@ def head(sentence: str) -> Markup:
 
 
 def limits(standing: TenantStanding) -> Markup:
-    """A bar for each counted limit that applies; the nearest one is marked in words, by frame and by pattern."""
-    nearest = standing.nearest
+    """A bar for each counted limit that applies; the nearest is marked, in words too, once half of it is used."""
+    nearest = standing.nearest if standing.nearest and standing.nearest.used_share >= _BINDS else None
     shown = [one for one in standing.standings if one.allowed is not None]
     if not shown:
         return Markup('<section class="card"><h2>Limits</h2><p>No limit applies to your tenant.</p></section>')
     bars = markup.joined(
-        _limit(one, standing, is_nearest=nearest is not None and nearest.used > 0 and one.limit is nearest.limit)
-        for one in shown
+        _limit(one, standing, is_nearest=nearest is not None and one.limit is nearest.limit) for one in shown
     )
     return Markup(
         '<section class="card" aria-labelledby="limits-title"><h2 id="limits-title">Limits <small>plan {}</small></h2>'

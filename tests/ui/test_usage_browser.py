@@ -49,7 +49,8 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
     limit_tenant(stored, tenant_id, pages_per_day=2)
     page = alice.open("/")
     price = page.locator("#cost .price")
-    page.set_input_files(CHOOSE_FILES, _file(f"{ATTACK}.tiff", long_scan(3, "Sheet 1")))
+    scan = _file(f"{ATTACK}.tiff", long_scan(3, "Sheet 1"))
+    page.set_input_files(CHOOSE_FILES, scan)
     expect(price).to_contain_text("2 pages left today, this file has 3.", timeout=READ_MS)
     expect(price).to_contain_text("Resets 00:00 (UTC).")
     _assert_sound(page)
@@ -68,6 +69,14 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
 
     alice.open("/")
     expect(page.locator(".quota-line")).to_contain_text("All of today's pages are used: 2 of 2.")
+    page.set_input_files(CHOOSE_FILES, scan)
+    expect(price).to_contain_text("0 pages left today, this file has 1 not read before.", timeout=READ_MS)
+    page.get_by_role("button", name="Read only the first 2").click()
+    expect(price).to_have_text("2 pages, read before: free", timeout=READ_MS)
+    page.get_by_label("Read identical pages again, and charge them").check()  # a choice that the price depends on
+    expect(price).to_contain_text("0 pages left today, this choice has 2.", timeout=READ_MS)
+
+    alice.open("/")
     page.set_input_files(CHOOSE_FILES, [_file("a.tiff", page_image("a")), _file("b.tiff", page_image("b"))])
     expect(price).to_contain_text("0 pages left today, these files have 2.", timeout=READ_MS)
     page.click("#run")
