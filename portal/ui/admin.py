@@ -6,6 +6,7 @@ and each event asks again here: Gradio answers events without the page.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +18,7 @@ from portal import audit, audit_log
 from portal.accounts import passwords, registration, suspension, tenants
 from portal.accounts.registration import RegistrationMode
 from portal.domain import Principal, TenantState
-from portal.errors import InvalidRequest, NotFound, PortalError
+from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.http.audit_csv import FILTERS, filters_of, moment_of
 from portal.services import Services
 from portal.tenancy import directory
@@ -39,6 +40,7 @@ TABS = {
     "overview": "Overview",
 }
 _AUDIT_PAGE = 50
+_SHOWING = ("preview", "dismiss", "dry-run")  # they change nothing
 
 # A form names an action and a target; its fields go along. One listener on the place survives its redraws.
 _FORMS_JS = """
@@ -48,17 +50,21 @@ element.addEventListener('submit', (event) => {
   event.preventDefault();
   const fields = Object.fromEntries(new FormData(form, event.submitter));
   trigger('submit', { action: form.dataset.action, target: form.dataset.target || '', fields });
-  if (form.dataset.action === 'change') document.querySelectorAll('#admin-body form').forEach((each) => each.reset());
 });
 element.addEventListener('click', (event) => {
   if (event.target.closest('[data-action=dismiss]')) trigger('submit', { action: 'dismiss' });
 });
+const watched = { childList: true, subtree: true, characterData: true, attributeFilter: ['data-done'] };
 new MutationObserver(() => {
+  // Redraws keep the forms' elements, with what was typed: it goes once it is done, and stays where it was refused.
+  const done = element.querySelector('[data-done]')?.dataset.done;
+  if (done && done !== element.done) document.querySelectorAll('#admin-body form').forEach((form) => form.reset());
+  if (done) element.done = done;
   const heading = element.querySelector('[data-focus]');
-  if (!heading || heading === element.shown) return;
-  element.shown = heading;
+  if (!heading || (heading === element.shown && heading.textContent === element.said)) return;
+  Object.assign(element, { shown: heading, said: heading.textContent });
   heading.focus();
-}).observe(element, { childList: true, subtree: true });
+}).observe(element, watched);
 """
 
 
@@ -119,10 +125,23 @@ class AdminPage:
 
     def _acted(self, sent: Sent, request: gr.Request) -> tuple[Any, Any]:
         who = _admin(request)
-        notice = self._done(who, sent)
-        if sent.action in ("preview", "dismiss", "dry-run"):
+        try:
+            notice = self._done(who, sent)
+        except Conflict as error:
+            if error.code != "limits_changed":
+                raise
+            return self._anew(who, sent, error), self._body(who, request, is_audited=False)
+        if sent.action in _SHOWING:
             return notice, gr.skip()
-        return notice, self._body(who, request, is_audited=False)
+        done = Markup("") if sent.action == "undo" else _done_mark()
+        return Markup("{}{}").format(notice, done), self._body(who, request, is_audited=False)
+
+    def _anew(self, who: Principal, sent: Sent, error: Conflict) -> Markup:
+        """Somebody was faster: that, and what the same change would do to the limits as they are now."""
+        if sent.action != "change":
+            return messages.inline(error)
+        with self._services.database.transaction() as session:
+            return Markup("{}{}").format(messages.inline(error), _preview(session, who, sent))
 
     def _done(self, who: Principal, sent: Sent) -> Markup:
         if sent.action == "create":
@@ -212,9 +231,15 @@ def _head(tab: str) -> Markup:
     ).format(links)
 
 
+def _done_mark() -> Markup:
+    """Says to the page that a form was taken; each time another."""
+    return Markup('<span hidden data-done="{}"></span>').format(secrets.token_hex(4))
+
+
 def _preview(session: Any, _who: Principal, sent: Sent) -> Markup:
     found = limit_edits.preview(session, sent.target, sent.edit())
-    return admin_tenants.preview(found, {name: value for name, value in sent.fields.items() if value.strip()})
+    written = {name: value for name, value in sent.fields.items() if value.strip() and name != "seen"}
+    return admin_tenants.preview(found, written)
 
 
 def _change(session: Any, who: Principal, sent: Sent) -> Markup:

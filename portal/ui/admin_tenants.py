@@ -12,7 +12,7 @@ from portal.accounts.registration import RegistrationMode
 from portal.domain import Limit, Standing, TenantState
 from portal.tenancy.directory import TenantRow
 from portal.tenancy.inventory import Inventory
-from portal.ui import markup
+from portal.ui import charts, markup
 from portal.usage.limit_edits import Preview, may_undo
 from portal.usage.limit_effects import Effect
 from portal.usage.limit_values import LABELS, number_shown
@@ -99,14 +99,10 @@ def use_bar(standing: Standing | None) -> Markup:
     """How much of a quota is used: a bar, and the same in words."""
     if standing is None or standing.allowed is None:
         return Markup('<div class="use"><small>no quota limits its pages</small></div>')
-    part = min(1.0, standing.used / standing.allowed) if standing.allowed else 1.0
+    part = standing.used_share
     level = "full" if part >= 1 else "near" if part > 0.8 else "well"
     said = f"{standing.used:,} of {standing.allowed:,} pages {_PERIODS.get(standing.limit, '')}".strip()
-    return Markup(
-        '<div class="use" data-level="{}"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="use-ground" width="100" height="8"/><rect class="use-part" width="{:.1f}" height="8"/></svg>'
-        "<small>{}</small></div>"
-    ).format(level, 100 * part, said)
+    return Markup('<div class="use" data-level="{}">{}<small>{}</small></div>').format(level, charts.bar(part), said)
 
 
 def details(
@@ -265,8 +261,8 @@ def _delete_form(row: TenantRow, stored: Inventory) -> Markup:
     return Markup(
         '<section class="card danger-zone"><h2>Delete this tenant</h2><p>What goes, for good: {}. Pages that are being '
         "read are stopped. The ledger, the audit log and a record of this deletion stay.</p>"
-        '<form class="admin-form" data-action="delete" data-target="{}"><label>Type its name, <b>{}</b>, to delete it'
-        '<input name="name" required maxlength="100" autocomplete="off"></label>'
+        '<form class="admin-form" data-action="delete" data-target="{}"><label><span>Type its name, <b>{}</b>, to '
+        'delete it</span><input name="name" required maxlength="100" autocomplete="off"></label>'
         '<button class="button danger" id="delete-tenant">Delete everything</button></form></section>'
     ).format(stored.words, row.id, row.name)
 

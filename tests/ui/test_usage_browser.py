@@ -150,12 +150,13 @@ def test_page_says_why_new_work_is_stopped(sign_up: SignUp, stored: Database) ->
     tenant_id = _tenant_of(stored, alice)
     with stored.transaction() as session:
         tenant = session.get_one(Tenant, tenant_id)
-        tenant.state, tenant.state_reason = "no_new_jobs", f"The invoice is open {ATTACK}."
+        tenant.state, tenant.state_reason = "no_new_jobs", f"The invoice is open {ATTACK}"
     page = alice.open("/")
-    expect(page.locator(".quota-line")).to_contain_text(f"The admin's reason: The invoice is open {ATTACK}.")
+    expect(page.locator(".standing")).to_contain_text(f"says: The invoice is open {ATTACK}. What is there can still")
+    expect(page.locator(".quota-line")).to_have_count(0)  # it is said once
     page.set_input_files(CHOOSE_FILES, _file("a.tiff", page_image("a")))
     expect(page.locator("#cost .price")).to_contain_text(
-        "This tenant may not submit new work at present.", timeout=READ_MS
+        f"The admin's reason: The invoice is open {ATTACK}. Ask the portal's admin.", timeout=READ_MS
     )
     page.click("#run")
     expect(page.locator("#notice")).to_contain_text("This tenant may not submit new work at present.")

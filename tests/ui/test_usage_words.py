@@ -27,8 +27,8 @@ AT = datetime(2026, 3, 12, 18, tzinfo=UTC)  # 19:00 in Berlin
 LIMITS = Limits(pages_per_day=500, pages_per_month=5000)
 
 
-def standing(used: int, limits: Limits = LIMITS, *, state: TenantState = TenantState.ACTIVE) -> TenantStanding:
-    terms = Terms(limits, "standard", "Europe/Berlin", state, "The invoice is open <b>.")
+def standing(used: int, limits: Limits = LIMITS) -> TenantStanding:
+    terms = Terms(limits, "standard", "Europe/Berlin", TenantState.ACTIVE, None)
     counters = Counters(day="2026-03-12", day_pages=used, month="2026-03", month_pages=used)
     return TenantStanding(terms, period_at(AT, "Europe/Berlin"), counters)
 
@@ -66,14 +66,6 @@ def test_limit_that_binds_is_marked_in_words_and_pattern() -> None:
 )
 def test_notice_is_told_quietly(percent: int, told: str) -> None:
     assert told in quota_line.lines([Notice(Limit.PAGES_PER_DAY, "2026-03-12", percent)], standing(250))
-
-
-def test_reason_of_the_admin_is_told_when_new_work_is_stopped() -> None:
-    drawn = quota_line.lines([], standing(0, state=TenantState.NO_NEW_JOBS))
-    assert "New work is stopped for your tenant." in drawn
-    assert "The invoice is open &lt;b&gt;." in drawn
-    assert "can still be read, exported and deleted" in drawn
-    assert quota_line.lines([], standing(0)) == ""
 
 
 def _price(pages: list[int], used: int, **limits: int | None) -> Price:
