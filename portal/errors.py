@@ -247,7 +247,7 @@ class EngineError(PortalError):
 
     code = "engine_failed"
     kind = "unavailable"
-    remedy = "Retry the page; failed pages are not charged."
+    remedy = "Retry the page."
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import text
 
@@ -17,6 +18,9 @@ from models import Base
 from portal.db import Database
 from tests.chromium import CHROMIUM_FLAGS, find_chromium
 from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
+
+settings.register_profile("portal", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("portal")
 
 SHARED_CASES = ROOT.parent / "shared" / "cases"
 

@@ -26,8 +26,6 @@ from portal.usage.ledger import EndedPage, Outcome, end_page
 
 MAX_CLAIMS = 10
 STRAY_AFTER = timedelta(seconds=30)
-# Codes of failures that are nobody's but the portal's: they never count towards a tenant's cap of uncharged pages.
-PORTALS_FAULTS = frozenset({"internal", "interrupted", "file_missing", "engine_unavailable", "engine_key_refused"})
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a page ended: `result` as JSON when it was read, else code, message and remedy."""
+    """How a page ended: `result` as JSON when it was read, else code, message and remedy.
+
+    `is_own_failure` says of a page that failed that it did so by what stands on it. Only such failures count towards
+    the tenant's cap of uncharged pages; the portal's and the engine's own never do.
+    """
 
     state: PageState
     outcome: Outcome
@@ -60,6 +62,7 @@ class Ending:
     confidence: float | None = None
     lines_to_check: int | None = None
     error: tuple[str, str, str] | None = None
+    is_own_failure: bool = False
 
 
 def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
@@ -159,7 +162,8 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     ).one_or_none()
     if job is None or changed is None:
         return False
-    end_page(session, held.ended, ending.outcome, is_portals_fault=code in PORTALS_FAULTS)
+    is_portals_fault = ending.outcome == "failed" and not ending.is_own_failure
+    end_page(session, held.ended, ending.outcome, is_portals_fault=is_portals_fault)
     if result is not None:
         search.remember_page(session, held.tenant_id, job.id, held.page_id, result.get("text", ""))
     close_when_done(session, job)

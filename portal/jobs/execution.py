@@ -27,6 +27,8 @@ from portal.results.serial import page_text_to_json
 log = structlog.get_logger()
 
 # The only place that tries a page again: engines and their clients never do.
+FILE_MISSING = "file_missing"
+_PAGES_OWN = frozenset({EngineError.code, "engine_image_refused", "engine_context_too_long"})
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5
 _JITTER = 0.5  # calls that failed together are not made again together
@@ -99,7 +101,7 @@ def _refuse_missing(source: Path) -> NoReturn:
     if not source.parent.parent.is_dir():
         raise Unavailable("The portal's storage is away.", code="storage_unavailable")
     raise DocumentRefused(
-        "The document's file is gone from the portal's storage.", code="file_missing", remedy="Upload it again."
+        "The document's file is gone from the portal's storage.", code=FILE_MISSING, remedy="Upload it again."
     )
 
 
@@ -171,7 +173,14 @@ def _read_ending(text: PageText, attempt: int) -> Ending:
 
 def _failed(error: PortalError, attempt: int) -> Ending:
     words = (error.code[:60], _stored_words(error.message), _stored_words(error.remedy))
-    return Ending(PageState.FAILED, "failed", attempt, error=words)
+    return Ending(PageState.FAILED, "failed", attempt, error=words, is_own_failure=_is_pages_own(error))
+
+
+def _is_pages_own(error: PortalError) -> bool:
+    """Whether what stands on the page is the cause: a wrong key, a cut stream or a slow engine are not its tenant's."""
+    if isinstance(error, DocumentRefused):
+        return error.code != FILE_MISSING
+    return error.code in _PAGES_OWN
 
 
 def _stored_words(words: str) -> str:

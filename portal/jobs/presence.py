@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from sqlalchemy.orm import Session
 
@@ -18,7 +19,7 @@ from portal.db import Database
 from portal.errors import Unavailable
 from portal.jobs.lasting_lock import LastingLock, is_taken, remove_free_files
 
-_LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0
 _NAME = "holder-"
 _HOLDER = re.compile(r"[0-9a-f]{15}", re.ASCII)  # 60 bits: fits an advisory lock's key
 
@@ -31,21 +32,36 @@ class Presence:
         self._lock = LastingLock(database, _name(self._holder), int(self._holder, 16))
         self._guard = threading.Lock()
         self._looked_at = float("-inf")
+        self._ended = threading.Event()
+        self._watch: threading.Thread | None = None
 
     def holder(self) -> str:
         """The name to write beside what is reserved, its lock held. Raises Unavailable."""
         with self._guard:
-            if time.monotonic() - self._looked_at > _LOOK_SECONDS:  # a lost connection has lost the lock
-                if not self._lock.take():
-                    raise Unavailable("The portal could not take its own lock.")
-                self._looked_at = time.monotonic()
+            if time.monotonic() - self._looked_at > LOOK_SECONDS:
+                self._take()
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._keep, name="presence", daemon=True)
+                self._watch.start()
         return self._holder
 
     def end(self) -> None:
         """Gives the sign of life up: nothing is under way any more."""
+        self._ended.set()
         with self._guard:
             self._lock.release(is_last=True)
-            self._looked_at = float("-inf")
+
+    def _take(self) -> None:
+        if not self._lock.take():
+            raise Unavailable("The portal could not take its own lock.")
+        self._looked_at = time.monotonic()
+
+    def _keep(self) -> None:
+        """A connection that is lost has lost the lock: it is taken again although nobody asks meanwhile."""
+        while not self._ended.wait(LOOK_SECONDS):
+            with self._guard, suppress(Unavailable):
+                if not self._ended.is_set():
+                    self._take()
 
 
 def gone(session: Session, holders: Iterable[str]) -> set[str]:

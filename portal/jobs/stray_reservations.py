@@ -7,6 +7,7 @@ past any request's deadline.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,7 +19,7 @@ from models.base import now
 from portal.db import Database
 from portal.domain import PageState
 from portal.jobs import claims
-from portal.jobs.presence import gone
+from portal.jobs.presence import LOOK_SECONDS, gone
 from portal.usage.ledger import return_rest
 
 REQUEST_DEADLINE = timedelta(hours=1)
@@ -54,9 +55,18 @@ def strays(session: Session, *, at: datetime | None = None) -> dict[str, list[tu
 
 
 def sweep_reservations(database: Database, *, at: datetime | None = None) -> Swept:
-    """Gives back what strays hold, each in a transaction of its own (reason swept). Raises Unavailable."""
+    """Gives back what strays hold, each in a transaction of its own (reason swept). Raises Unavailable.
+
+    On Postgres a process may have lost its lock with its connection and live: before any is taken for gone, it is
+    looked at once more after the time in which it takes its lock again.
+    """
     with database.reading() as session:
         found = strays(session, at=at)
+        is_anybody_gone = bool(_gone_holders(session))
+    if is_anybody_gone and not database.is_sqlite:
+        time.sleep(2 * LOOK_SECONDS)
+        with database.reading() as session:
+            found = strays(session, at=at)
     returned = [
         _give_back(database, tenant_id, reservation_id)
         for tenant_id, reservations in found.items()

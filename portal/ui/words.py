@@ -61,7 +61,7 @@ SERIES = {
 OCCASIONS = {"submitted": "job", "retried": "retry", "request": "request"}
 REQUEST_STATES = {"open": "Waiting for the admin", "granted": "Granted", "declined": "Declined"}
 COUNTING = "Counting pages…"
-BLANK = "No text found on this page; not charged."
+BLANK = "No text found on this page; not charged within the day's allowance."
 SAMPLE = "A sample: it costs nothing."
 NO_NEW_JOBS = "What is there can still be read, exported and deleted; running work goes on. Ask the portal’s admin."
 RECONNECTING = "Reconnecting… The portal cannot be reached. Accepted work goes on; this page goes on by itself."
@@ -94,7 +94,7 @@ RETRY_PAGE = "Retry this page"
 PAGE_OUTCOMES = {
     PageState.QUEUED: "This page waits for its turn. Its text appears here by itself.",
     PageState.RUNNING: "This page is being read. Its text appears here by itself.",
-    PageState.FAILED: "This page could not be read. It is not charged.",
+    PageState.FAILED: "This page could not be read.",
     PageState.CANCELLED: "Cancelled before it was read; not charged.",
 }
 
@@ -193,7 +193,8 @@ def _current(job: JobView) -> int:
 def _outcome(job: JobView) -> str:
     if job.state is JobState.SUCCEEDED:
         blank = sum(page.is_blank for page in job.pages)
-        tail = f" {counted(blank, 'page')} without text, not charged." if blank else ""
+        is_charged = any(line.reason == "blank_over_cap" for line in job.receipt.lines)
+        tail = f" {counted(blank, 'page')} without text{'' if is_charged else ', not charged'}." if blank else ""
         return f"{_read(job)}{tail}"
     done = f"{job.pages_done} of {counted(job.page_count, 'page')} done."
     if job.state is JobState.CANCELLED:
@@ -202,7 +203,14 @@ def _outcome(job: JobView) -> str:
     if not failed:
         return done
     more = f" {len(failed) - _NAMED_FAILURES} more pages failed." if len(failed) > _NAMED_FAILURES else ""
-    return f"{done} {' '.join(failed[:_NAMED_FAILURES])}{more} Failed pages are not charged."
+    return f"{done} {' '.join(failed[:_NAMED_FAILURES])}{more} {_charge_of_failures(job)}"
+
+
+def _charge_of_failures(job: JobView) -> str:
+    charged = sum(line.pages for line in job.receipt.lines if line.reason == "failed_over_cap")
+    if not charged:
+        return "Failed pages are not charged."
+    return f"{counted(charged, 'page')} of them charged: past the day's uncharged pages."
 
 
 def _read(job: JobView) -> str:

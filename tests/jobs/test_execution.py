@@ -8,12 +8,13 @@ import pytest
 
 from portal.domain import JobState, PageState
 from portal.engine import fakes
+from portal.errors import EngineError
 from portal.jobs import dispatch
 from portal.jobs.queries import JobView, export_job, get_job, page_text, page_view_path, wait
 from portal.jobs.submission import Order
 from portal.results.export import ExportFormat
 from tests.jobs.conftest import Bench, dispatching
-from tests.ledger import assert_books_agree, page_ends
+from tests.ledger import assert_books_agree, limit_tenant, page_ends
 
 
 def _usage(bench: Bench, job: JobView) -> list[tuple[str, int]]:
@@ -151,3 +152,22 @@ def test_lines_to_check_are_counted_when_a_page_is_stored(bench: Bench) -> None:
     bench.engine.check_below = None
     [job] = bench.run(bench.submit())
     assert [page.lines_to_check for page in job.pages] == [None]
+
+
+@pytest.mark.parametrize(
+    ("code", "cost"),
+    [
+        ("engine_image_refused", ("failed_over_cap", 1)),
+        ("engine_failed", ("failed_over_cap", 1)),
+        ("engine_unauthorized", ("failed", 0)),
+        ("engine_model_unknown", ("failed", 0)),
+        ("page_timeout", ("failed", 0)),
+    ],
+)
+def test_only_what_the_page_itself_is_to_blame_for_costs_past_the_days_cap(
+    bench: Bench, code: str, cost: tuple[str, int]
+) -> None:
+    limit_tenant(bench.context.database, bench.alice.tenant_id, uncharged_pages_per_day=0)
+    bench.engine.script = [fakes.Step(error=EngineError("No.", is_permanent=True, code=code))]
+    [job] = bench.run(bench.submit())
+    assert _usage(bench, job) == [cost]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from portal.db import Database
+from portal.jobs import presence
 from portal.jobs.presence import Presence, forget_gone, gone
 
 _HOLDS = """
@@ -50,6 +53,24 @@ def test_process_lives_until_it_ends_in_good_order(database: Database) -> None:
     first.end()
     assert _gone(database, *holders) == holders - {second.holder()}
     second.end()
+
+
+def test_lock_is_taken_again_when_its_connection_was_lost(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    if database.is_sqlite:
+        return  # a file's lock is lost with its process only
+    monkeypatch.setattr(presence, "LOOK_SECONDS", 0.1)
+    alive = Presence(database)
+    holder = alive.holder()
+    killed = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+    with database.transaction() as session:
+        assert session.scalars(text(killed)).all() == [True]
+    time.sleep(1)  # the old connection's lock is gone by now, whoever looks
+    deadline = time.monotonic() + 20
+    while _gone(database, holder):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    alive.end()
+    assert _gone(database, holder) == {holder}
 
 
 @pytest.mark.parametrize("holder", ["", "../../etc/passwd", "g" * 15, "0" * 40])

@@ -10,9 +10,7 @@ from portal.jobs.forecast import Outlook
 from portal.jobs.queries import DocumentView, JobView, PageCounts, PageError, PageView
 
 NOW = datetime(2026, 3, 12, 9, 30, tzinfo=UTC)
-TIMEOUT = PageError(
-    "engine_timeout", "The page took longer than 120 s.", "Retry the page; failed pages are not charged."
-)
+TIMEOUT = PageError("engine_timeout", "The page took longer than 120 s.", "Retry the page.")
 
 
 def document(name: str = "letter.pdf", *, pages: int = 1) -> DocumentView:

@@ -7,6 +7,7 @@ import pytest
 
 from portal.domain import JobState, PageState
 from portal.ui import words
+from portal.usage.receipts import Receipt, ReceiptLine
 from tests.ui.jobs import NOW, job, page
 
 DONE, FAILED, RUNNING, QUEUED = PageState.SUCCEEDED, PageState.FAILED, PageState.RUNNING, PageState.QUEUED
@@ -95,3 +96,10 @@ def test_past_times_become_dates_when_they_are_old(passed: timedelta, expected: 
 
 def test_sizes_are_short_when_told() -> None:
     assert [words.byte_count(size) for size in (10, 320_000, 100 * 2**20)] == ["1 KB", "312 KB", "100 MB"]
+
+
+def test_failures_are_not_called_free_when_some_were_charged() -> None:
+    failed = job(JobState.PARTIAL, page(1, DONE), page(2, FAILED))
+    charged = replace(failed, receipt=Receipt((ReceiptLine("posted", "failed_over_cap", 1),)))
+    assert words.progress(failed).endswith("Failed pages are not charged.")
+    assert words.progress(charged).endswith("1 page of them charged: past the day's uncharged pages.")

@@ -94,7 +94,7 @@ def refused(name: str, model: str, status: int, words: str) -> EngineError:
         f"{name} failed on this page.",
         is_permanent=True,
         code="engine_failed",
-        remedy="Send the page as an image of another kind; it is not charged. If many pages fail, tell the operator.",
+        remedy="Send the page as an image of another kind. If many pages fail, tell the operator.",
     )
 
 
