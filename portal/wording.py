@@ -6,8 +6,8 @@ _ENDS = (".", "!", "?", "…", "。")
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 page`, `12 pages`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """`1 page`, `1,200 pages`."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def as_sentence(text: str) -> str:

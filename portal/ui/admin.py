@@ -6,7 +6,6 @@ and each event asks again here: Gradio answers events without the page.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +26,7 @@ from portal.tenancy.dry_run import dry_run
 from portal.tenancy.inventory import inventory_of
 from portal.tenancy.overview import overview
 from portal.ui import admin_audit, admin_plans, admin_tenants, identity, markup, messages, shell
-from portal.ui.admin_forms import Sent
+from portal.ui.admin_forms import FORMS_JS, Sent, done_mark
 from portal.usage import limit_edits, plans, quota_decisions
 from portal.usage.limit_values import parsed
 
@@ -41,31 +40,6 @@ TABS = {
 }
 _AUDIT_PAGE = 50
 _SHOWING = ("preview", "dismiss", "dry-run")  # they change nothing
-
-# A form names an action and a target; its fields go along. One listener on the place survives its redraws.
-_FORMS_JS = """
-element.addEventListener('submit', (event) => {
-  const form = event.target.closest('form[data-action]');
-  if (!form) return;
-  event.preventDefault();
-  const fields = Object.fromEntries(new FormData(form, event.submitter));
-  trigger('submit', { action: form.dataset.action, target: form.dataset.target || '', fields });
-});
-element.addEventListener('click', (event) => {
-  if (event.target.closest('[data-action=dismiss]')) trigger('submit', { action: 'dismiss' });
-});
-const watched = { childList: true, subtree: true, characterData: true, attributeFilter: ['data-done'] };
-new MutationObserver(() => {
-  // Redraws keep the forms' elements, with what was typed: it goes once it is done, and stays where it was refused.
-  const done = element.querySelector('[data-done]')?.dataset.done;
-  if (done && done !== element.done) document.querySelectorAll('#admin-body form').forEach((form) => form.reset());
-  if (done) element.done = done;
-  const heading = element.querySelector('[data-focus]');
-  if (!heading || (heading === element.shown && heading.textContent === element.said)) return;
-  Object.assign(element, { shown: heading, said: heading.textContent });
-  heading.focus();
-}).observe(element, watched);
-"""
 
 
 class AdminPage:
@@ -102,8 +76,8 @@ class AdminPage:
     def lay(self, page: gr.Blocks) -> None:
         """Places tabs, notice and body and wires them; called inside the page's Blocks context."""
         head = shell.fragment("admin-head", _head(""))
-        notice = shell.fragment("admin-notice", js_on_load=_FORMS_JS)
-        body = shell.fragment("admin-body", js_on_load=_FORMS_JS)
+        notice = shell.fragment("admin-notice", js_on_load=FORMS_JS)
+        body = shell.fragment("admin-body", js_on_load=FORMS_JS)
         shell.on(page.load, messages.told(self._load), outputs=[head, body])
         for place in (notice, body):
             shell.on(place.submit, self._act, outputs=[notice, body])
@@ -133,7 +107,7 @@ class AdminPage:
             return self._anew(who, sent, error), self._body(who, request, is_audited=False)
         if sent.action in _SHOWING:
             return notice, gr.skip()
-        done = Markup("") if sent.action == "undo" else _done_mark()
+        done = Markup("") if sent.action == "undo" else done_mark()
         return Markup("{}{}").format(notice, done), self._body(who, request, is_audited=False)
 
     def _anew(self, who: Principal, sent: Sent, error: Conflict) -> Markup:
@@ -229,11 +203,6 @@ def _head(tab: str) -> Markup:
     return Markup(
         '<div class="lead"><h1>Admin</h1></div><nav class="admin-tabs" aria-label="Parts of the Admin page">{}</nav>'
     ).format(links)
-
-
-def _done_mark() -> Markup:
-    """Says to the page that a form was taken; each time another."""
-    return Markup('<span hidden data-done="{}"></span>').format(secrets.token_hex(4))
 
 
 def _preview(session: Any, _who: Principal, sent: Sent) -> Markup:

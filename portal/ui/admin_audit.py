@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from models import AuditEntry
 from portal.tenancy.overview import Overview
-from portal.ui import charts, markup, words
+from portal.ui import charts, markup, usage_words, words
 
 _FIELDS = (
     ("since", "From (UTC)", "datetime-local"),
@@ -115,7 +115,9 @@ def overview(found: Overview) -> Markup:
         '<dl class="figures"><div><dt>Pages waiting</dt><dd>{} <small>{}</small></dd></div>'
         "<div><dt>Being read</dt><dd>{}</dd></div></dl>"
     ).format(f"{found.queued_pages:,}", waits, f"{found.running_pages:,}")
-    rows = [(day.day, f"{day.charged:,}", f"{day.refused_requests:,}") for day in reversed(found.days)]
+    rows = [
+        (usage_words.day_name(day.day), f"{day.charged:,}", f"{day.refused_requests:,}") for day in reversed(found.days)
+    ]
     return Markup("{}{}{}{}{}").format(
         charts.PATTERNS,
         queue,
@@ -135,7 +137,8 @@ def _plot(title: str, days: Sequence[tuple[str, int]], kind: tuple[str, str], ta
     series, noun = kind
     total, highest = sum(count for _, count in days), max((count for _, count in days), default=0)
     said = f"{words.counted(total, noun)} in {len(days)} days, at most {highest:,} in one"
-    found = [charts.Column(day, (count,), f"{day}: {words.counted(count, noun)}") for day, count in days]
+    named = [(usage_words.day_name(day), count) for day, count in days]
+    found = [charts.Column(day, (count,), f"{day}: {words.counted(count, noun)}") for day, count in named]
     return Markup('<section class="card"><h2>{} <small>{}</small></h2>{}{}</section>').format(
         title, said, charts.columns(found, (series,), title=f"{title}: {said}."), table
     )

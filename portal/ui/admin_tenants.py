@@ -12,8 +12,8 @@ from portal.accounts.registration import RegistrationMode
 from portal.domain import Limit, Standing, TenantState
 from portal.tenancy.directory import TenantRow
 from portal.tenancy.inventory import Inventory
-from portal.ui import charts, markup
-from portal.usage.limit_edits import Preview, may_undo
+from portal.ui import admin_changes, charts, markup
+from portal.usage.limit_edits import Preview
 from portal.usage.limit_effects import Effect
 from portal.usage.limit_values import LABELS, number_shown
 
@@ -109,7 +109,7 @@ def details(
     row: TenantRow,
     stored: Inventory,
     plan_names: Sequence[str],
-    changes: Sequence[LimitChange],
+    made: Sequence[LimitChange],
     now: datetime,
 ) -> Markup:
     """One tenant: its limits to be edited, its state, what it has stored, and how it is deleted."""
@@ -127,7 +127,11 @@ def details(
         Markup("<p>Shown to the tenant: {}</p>").format(terms.state_reason) if terms.state_reason else "",
     )
     return Markup("{}{}{}{}{}").format(
-        head, _limits_form(row, plan_names), _history(row, changes, now), _state_form(row), _delete_form(row, stored)
+        head,
+        _limits_form(row, plan_names),
+        admin_changes.changes(row.id, made, now),
+        _state_form(row),
+        _delete_form(row, stored),
     )
 
 
@@ -209,34 +213,6 @@ def _shown(value: float | str | None) -> str:
 
 def _used(effect: Effect) -> str:
     return "" if effect.used is None else f" · used now: {effect.used:,}"
-
-
-def _history(row: TenantRow, changes: Sequence[LimitChange], now: datetime) -> Markup:
-    if not changes:
-        return Markup("")
-    lines = markup.joined(
-        Markup("<li><div>{} by {}{}</div>{}</li>").format(
-            markup.moment(change.changed_at, now),
-            change.changed_by,
-            f": {change.reason}" if change.reason else "",
-            _undo(row.id, change, now),
-        )
-        for change in changes
-    )
-    return Markup('<section class="card"><h2>Changes of its limits</h2><ul class="changes">{}</ul></section>').format(
-        lines
-    )
-
-
-def _undo(tenant_id: str, change: LimitChange, now: datetime) -> Markup:
-    if change.undone_at is not None:
-        return Markup("<small>undone</small>")
-    if not may_undo(change, at=now):
-        return Markup("")
-    return Markup(
-        '<form class="admin-form" data-action="undo" data-target="{}"><input type="hidden" name="change" value="{}">'
-        '<button class="button">Undo</button></form>'
-    ).format(tenant_id, change.id)
 
 
 def _state_form(row: TenantRow) -> Markup:

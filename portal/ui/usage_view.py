@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -176,7 +176,7 @@ def _by_day(report: UsageReport, limit: int | None) -> Markup:
         return markup.empty("Nothing read in these days", "Pages appear here as soon as they are read.")
     series = [name for name in _STACK if name == "charged" or getattr(report.total, name)]
     found = [
-        Column(day_name(day.day), tuple(getattr(day.pages, name) for name in series), _day_words(day))
+        Column(usage_words.day_name(day.day), tuple(getattr(day.pages, name) for name in series), _day_words(day))
         for day in report.days
     ]
     told = f"Pages by day: {usage_words.sums(report.total)}. Highest: {max(day.pages.read for day in report.days)}."
@@ -187,7 +187,11 @@ def _refused(report: UsageReport) -> Markup:
     if not report.refused:
         return Markup('<p class="hint">No request was refused in these days.</p>')
     found = [
-        Column(day_name(day.day), (day.refused_requests,), f"{day_name(day.day)}: {day.refused_requests} refused")
+        Column(
+            usage_words.day_name(day.day),
+            (day.refused_requests,),
+            f"{usage_words.day_name(day.day)}: {day.refused_requests} refused",
+        )
         for day in report.days
     ]
     total = sum(row.requests for row in report.refused)
@@ -325,11 +329,5 @@ def _asked_list(asked: Sequence[AskedForMore], now: datetime) -> Markup:
     return Markup('<ul class="asked" aria-label="Requests for more">{}</ul>').format(items)
 
 
-def day_name(day: str) -> str:
-    """`12 Mar` of an ISO date."""
-    at = date.fromisoformat(day)
-    return f"{at.day} {at:%b}"
-
-
 def _day_words(day: DayUse) -> str:
-    return f"{day_name(day.day)}: {usage_words.sums(day.pages)}"
+    return f"{usage_words.day_name(day.day)}: {usage_words.sums(day.pages)}"

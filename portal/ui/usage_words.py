@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from portal.domain import Limit, Standing
@@ -88,6 +88,12 @@ def sums(found: PageSums) -> str:
     """`412 charged, 3 failed`: the series that there are."""
     told = [f"{number(getattr(found, name))} {words.SERIES[name]}" for name in SERIES if getattr(found, name)]
     return ", ".join(told) or "nothing"
+
+
+def day_name(day: str) -> str:
+    """`12 Mar` of an ISO date."""
+    at = date.fromisoformat(day)
+    return f"{at.day} {at:%b}"
 
 
 def receipt(found: Receipt) -> str:

@@ -78,6 +78,7 @@ def test_limit_is_seen_set_and_undone_and_audited_with_its_request(
     expect(notice.get_by_role("heading")).to_have_text("Changed")
     expect(row.locator("td").first).to_have_text("0")
     expect(row.locator("input")).to_have_value("")
+    expect(page.locator(".changes li")).to_contain_text(["pages a day: 7 → 0", "pages a day: as the plan → 7"])
     page.click("#undo-change")
     expect(row.locator("td").first).to_have_text("7")
     page.goto("/admin?tab=audit")
