@@ -1,4 +1,5 @@
 // Rows of fields as text and back. Pure.
+import { counted } from './viewer/dom.js';
 
 // Why a text is neither rows nor a JSON Schema; empty where it is one.
 export const problemOf = (text) => {
@@ -32,7 +33,7 @@ export const canonical = (value) =>
       ? Object.fromEntries(Object.entries(inner).sort(([one], [other]) => (one < other ? -1 : 1)))
       : inner);
 
-export const listing = (names) => `${names.length} ${names.length === 1 ? 'field' : 'fields'}: ${names.map(titled).join(', ')}`;
+export const listing = (names) => (names.length ? `${counted(names.length, 'field')}: ${names.map(titled).join(', ')}` : 'No fields yet');
 
 const titled = (name) => name.replaceAll('_', ' ');
 
