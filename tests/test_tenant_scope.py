@@ -155,7 +155,7 @@ def test_every_statement_names_the_tenant_when_use_is_looked_at(scoped_bench: Be
             for found in (
                 list_receipts(session, alice.tenant_id, ReceiptsAsked(day, day)),
                 requests_for_more(session, alice.tenant_id),
-                open_notices(session, alice.tenant_id, standing.counters),
+                open_notices(session, alice.tenant_id, standing),
             ):
                 assert isinstance(found, list)
             if standing.nearest is not None:

@@ -59,7 +59,7 @@ def get_template(context: JobContext, tenant_id: str, name: str) -> Template:
     with context.database.reading() as session:
         row = session.scalars(_newest(tenant_id).where(FieldTemplate.name == name)).one_or_none()
     if row is None:
-        raise NotFound(f"There is no template '{name}'.", remedy="GET /v1/templates lists them.")
+        raise _unknown(name)
     return _template(row)
 
 
@@ -100,8 +100,12 @@ def delete_template(context: JobContext, principal: Principal, name: str) -> Non
             .returning(FieldTemplate.id)
         ).all()
         if not gone:
-            raise NotFound(f"There is no template '{name}'.", remedy="GET /v1/templates lists them.")
+            raise _unknown(name)
         _record(session, principal, "template.deleted", name, versions=len(gone))
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"There is no template '{name}'.", remedy="Choose one of the list; it may have been deleted.")
 
 
 def _built_in() -> list[Template]:
