@@ -130,7 +130,8 @@ def set_quota(
 ) -> bodies.QuotaChangeBody:
     """Holds at once; says what it does. With `dry_run` it only says so."""
     with services.database.transaction() as session:
-        if order.dry_run:
+        if order.dry_run:  # its effects tell what the tenant uses
+            audit.record(session, "tenant.read", actor=admin, tenant_id=tenant_id, target=tenant_id)
             return bodies.change_body(limit_edits.preview(session, tenant_id, order.edit()))
         return bodies.change_body(limit_edits.change(session, admin, tenant_id, order.edit(), seen=order.seen))
 

@@ -86,8 +86,9 @@ def edit_plan(services: PortalServices, admin: Admin, name: _PlanName, order: or
 @routes.get("/quota-requests", summary="List requests for more", responses=contract.administering())
 def list_requests(services: PortalServices, admin: Admin, open: _OnlyOpen = False) -> bodies.QuotaRequestList:
     """Open ones first, oldest first; then the 50 decided last."""
-    with services.database.reading() as session:
+    with services.database.transaction() as session:
         found = quota_decisions.list_requests(session, only_open=open)
+        audit.record(session, "quota_requests.read", actor=admin, tenant_id=admin.tenant_id)
         return bodies.QuotaRequestList(data=[bodies.request_body(ask) for ask in found])
 
 

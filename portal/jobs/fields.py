@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
 from portal import audit
@@ -77,7 +77,10 @@ def correct(
         if page.state != PageState.SUCCEEDED or page.fields is None:
             raise Conflict("This page has no fields to correct.", remedy="Wait until it has been read.")
         specs = claims.prompt_of(job).fields
-        page.fields = _corrected(page.fields, specs, path, value, by=principal.label)
+        corrected = _corrected(page.fields, specs, path, value, by=principal.label)
+        if page.result is not None and "fields" not in page.result:
+            page.result = {**page.result, "fields": page.fields}  # what re-runs take (portal/jobs/reruns.py)
+        page.fields = corrected
         audit.record(
             session,
             "field.corrected",
@@ -102,7 +105,8 @@ def _documents(specs: Sequence[FieldSpec], rows: Sequence[Any]) -> Iterator[Docu
 
 def _page(session: Session, tenant_id: str, job_id: str, position: int) -> Page | None:
     own = (Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
-    return session.scalars(select(Page).where(*own).with_for_update()).one_or_none()
+    found = select(Page).where(*own).options(undefer(Page.result), undefer(Page.fields))
+    return session.scalars(found.with_for_update()).one_or_none()
 
 
 def _corrected(

@@ -17,7 +17,7 @@ from portal import audit
 from portal.accounts.authority import lock_tenant
 from portal.accounts.standing import refuse_ended_key
 from portal.domain import FieldSpec, Principal, Scope, TemplateRef
-from portal.engine.fields.specs import checked, specs_from_json, specs_to_json
+from portal.engine.fields.specs import checked, specs_to_json, stored_specs
 from portal.engine.fields.templates import BUILT_IN, TITLES, VERSION
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs.context import JobContext
@@ -61,7 +61,7 @@ def get_template(context: JobContext, tenant_id: str, name: str) -> Template:
     with context.database.reading() as session:
         row = session.scalars(_newest(tenant_id).where(FieldTemplate.name == name)).one_or_none()
     if row is None:
-        raise NotFound(f"There is no template '{name}'.", remedy="GET /v1/templates lists them.")
+        raise _unknown(name)
     return _template(row)
 
 
@@ -107,8 +107,12 @@ def delete_template(context: JobContext, principal: Principal, name: str) -> Non
             .returning(FieldTemplate.id)
         ).all()
         if not gone:
-            raise NotFound(f"There is no template '{name}'.", remedy="GET /v1/templates lists them.")
+            raise _unknown(name)
         _record(session, principal, "template.deleted", name, versions=len(gone))
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"There is no template '{name}'.", remedy="Choose one of the list; it may have been deleted.")
 
 
 def _built_in() -> list[Template]:
@@ -150,7 +154,7 @@ def _next_version(
 
 
 def _template(row: FieldTemplate) -> Template:
-    return Template(row.name, row.name, row.version, specs_from_json(row.rows), row.created_at)
+    return Template(row.name, row.name, row.version, stored_specs(row.rows), row.created_at)
 
 
 def _checked_name(name: str) -> str:

@@ -5,8 +5,8 @@ skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or n
 score should be compared with the page; null without scores), markdown, text (derived, for reading), lines [{text,
 box [x0, y0, x1, y1] or null, score (0–1 or null), quad [x, y of 4 corners] or null}], blocks [{kind "text" | "table",
 rows: rows of cells, each cell the indices of its lines, markdown: where the engine wrote it itself}], figures [boxes],
-translation {language, markdown} or null, and for the task fields `fields` (see field_to_json). Boxes are pixels of the
-upright page.
+translation {language, markdown, untranslated: how many parts stayed in their own language, where any did} or null, and
+for the task fields `fields` (see field_to_json). Boxes are pixels of the upright page.
 """
 
 from __future__ import annotations
@@ -137,9 +137,12 @@ def _block_from_json(stored: dict[str, Any]) -> Block:
     return Block(kind=stored["kind"], rows=rows, markdown=stored.get("markdown"))
 
 
-def _translation_to_json(translation: Translation) -> dict[str, str]:
-    return {"language": translation.language, "markdown": storable(translation.markdown)}
+def _translation_to_json(translation: Translation) -> dict[str, Any]:
+    untranslated = {"untranslated": translation.untranslated} if translation.untranslated else {}
+    return {"language": translation.language, "markdown": storable(translation.markdown), **untranslated}
 
 
-def _translation_from_json(stored: dict[str, str] | None) -> Translation | None:
-    return None if stored is None else Translation(stored["language"], stored["markdown"])
+def _translation_from_json(stored: dict[str, Any] | None) -> Translation | None:
+    if stored is None:
+        return None
+    return Translation(stored["language"], stored["markdown"], stored.get("untranslated", 0))

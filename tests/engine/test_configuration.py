@@ -157,3 +157,31 @@ def test_every_engine_translates_when_a_text_model_is_configured() -> None:
         assert Task.TRANSLATE in engine.capability.tasks
         assert "de" in engine.capability.targets
         assert Task.TRANSLATE not in engine.capability.unavailable
+
+
+def _version(
+    folder: Path, more: str = "", *, model: str = "tencent/HunyuanOCR", other: str = "b", **settings: Any
+) -> str:
+    helper = LIGHTON.replace('"lighton"', '"qwen"').replace("lightonai/LightOnOCR-2-1B", f"Qwen/{other}")
+    text = HUNYUAN.replace("tencent/HunyuanOCR", model) + more + helper
+    engines = _engines(
+        engines_file=_file(folder, text), accept_licences=("tencent-hunyuan-community",), embedded="off", **settings
+    )
+    return engines[0].capability.profile_version
+
+
+def test_version_tells_apart_all_that_decides_how_pages_are_read(tmp_path: Path) -> None:
+    ways = [
+        _version(tmp_path),
+        _version(tmp_path, model="tencent/HunyuanOCR-mine"),
+        _version(tmp_path, "scores = true\n"),
+        _version(tmp_path, 'fallback = "qwen"\n'),
+        _version(tmp_path, 'fallback = "qwen"\n', other="c"),
+        _version(tmp_path, 'fields_with = "qwen"\n'),
+        _version(tmp_path, 'fields_with = "qwen"\n', other="c"),
+        _version(tmp_path, translate_url="http://a/v1", translate_model="m"),
+        _version(tmp_path, translate_url="http://a/v1", translate_model="n"),
+    ]
+    assert len(set(ways)) == len(ways)
+    assert all(way.startswith("hunyuanocr-1.5/1-") and len(way) <= 100 for way in ways)
+    assert _version(tmp_path, "slots = 3\n", other="c") == ways[0]

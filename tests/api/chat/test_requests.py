@@ -156,7 +156,8 @@ def test_openai_client_sees_code_message_and_status(live: Portal, alice: Persona
             client.chat.completions.create(model="gpt-5", messages=messages())
         assert refused.value.code == "unknown_model"
         assert "There is no engine or model" in refused.value.message
-        limit_tenant(live.services.database, alice.principal.tenant_id, pages_per_day=0)
+        limit_tenant(live.services.database, alice.principal.tenant_id, pages_per_day=1)
+        client.chat.completions.create(model="default", messages=messages())
         with pytest.raises(openai.RateLimitError) as over:
             client.chat.completions.create(model="default", messages=messages())
     assert over.value.code == "quota_exhausted"
