@@ -169,7 +169,12 @@ class AdminPage:
         password_hash = passwords.hashed(password)
         with self._services.database.transaction() as session:
             owner = tenants.create_tenant(
-                session, name=sent.text("name"), email=sent.text("email"), password_hash=password_hash, actor=who
+                session,
+                name=sent.text("name"),
+                email=sent.text("email"),
+                password_hash=password_hash,
+                time_zone=self._services.settings.accounts.time_zone,
+                actor=who,
             )
         return admin_tenants.one_time_password(owner.tenant_name, password)
 
