@@ -155,7 +155,7 @@ def test_every_statement_names_the_tenant_when_use_is_looked_at(scoped_bench: Be
             for found in (
                 list_receipts(session, alice.tenant_id, ReceiptsAsked(day, day)),
                 requests_for_more(session, alice.tenant_id),
-                open_notices(session, alice.tenant_id, standing.counters),
+                open_notices(session, alice.tenant_id, standing),
             ):
                 assert isinstance(found, list)
             if standing.nearest is not None:
@@ -179,7 +179,7 @@ def test_every_statement_names_the_tenant_when_members_are_managed(scoped_bench:
             spare = invites.invite_member(session, alice, invites.InviteTerms())
             invites.list_open(session, alice.tenant_id)
             invites.revoke_invite(session, alice, spare.view.id)
-        dora = join(database, made.token, Newcomer("dora@example.org", "seven green kettles"))
+        dora = join(database, made.token, Newcomer("dora@example.org", "seven green kettles"), time_zone="UTC")
         token = sessions.open_session(database, dora, user_agent=None, days=1)
         sessions.resolve(database, token)
         with database.transaction() as session:

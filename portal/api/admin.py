@@ -52,7 +52,12 @@ def create_tenant(
     password_hash = passwords.hashed(password)
     with services.database.transaction() as session:
         owner = tenants.create_tenant(
-            session, name=order.name, email=order.email, password_hash=password_hash, actor=admin
+            session,
+            name=order.name,
+            email=order.email,
+            password_hash=password_hash,
+            time_zone=services.settings.accounts.time_zone,
+            actor=admin,
         )
         made = directory.find_tenant(session, owner.tenant_id)
     response.headers["Cache-Control"] = "no-store"

@@ -74,12 +74,7 @@ def create_plan(services: PortalServices, admin: Admin, order: orders.PlanOrder)
     summary="Change a plan",
     responses=contract.administering("malformed_body", "invalid_request", "plan_unknown", "limit_invalid"),
 )
-def edit_plan(
-    services: PortalServices,
-    admin: Admin,
-    name: Annotated[str, Path(max_length=60, description="The plan's name")],
-    order: orders.PlanEditOrder,
-) -> bodies.PlanBody:
+def edit_plan(services: PortalServices, admin: Admin, name: _PlanName, order: orders.PlanEditOrder) -> bodies.PlanBody:
     """Holds at once for every tenant that has it; limits of a tenant's own stay."""
     with services.database.transaction() as session:
         changed = plans.edit_plan(session, admin, name, order.limits)

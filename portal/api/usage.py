@@ -77,6 +77,7 @@ def download_usage(
 async def ask_price(request: Request, services: PortalServices, principal: Submitter) -> PriceBody:
     """Takes the form of POST /v1/jobs and says what that would answer now: pages, what is left, about how long.
 
+    Pages that were read before in the same way are free: `free_pages` counts them.
     The files are opened and counted, then forgotten: nothing is stored or reserved. That is work, so asking is one of
     the tenant's requests a minute. `refusal` is what a submission would be refused with at this moment; a file that
     cannot be read is named in `files`.

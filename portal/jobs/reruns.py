@@ -46,12 +46,12 @@ class Way:
         return hashlib.sha256(said.encode()).hexdigest()
 
 
-def readings(session: Session, tenant_id: str, keys: Collection[str]) -> dict[str, str]:
-    """Key → the page that has its reading, for those keys that have one. They stay until the transaction ends."""
+def readings(session: Session, tenant_id: str, keys: Collection[str], *, is_held: bool = True) -> dict[str, str]:
+    """Key → the page that has its reading, for those keys that have one. `is_held`: until the transaction ends."""
     found: dict[str, str] = {}
     asked = sorted(set(keys))
     for start in range(0, len(asked), _BATCH):
-        rows = session.execute(
+        found_here = (
             select(Page.rerun_key, Page.id)
             .where(
                 Page.tenant_id == tenant_id,
@@ -59,8 +59,8 @@ def readings(session: Session, tenant_id: str, keys: Collection[str]) -> dict[st
                 Page.state == PageState.SUCCEEDED,
             )
             .order_by(Page.id)
-            .with_for_update(read=True)
         )
+        rows = session.execute(found_here.with_for_update(read=True) if is_held else found_here)
         found |= {key: page_id for key, page_id in rows if key is not None}
     return found
 

@@ -32,13 +32,13 @@ class TenantRow:
     @property
     def tightest(self) -> Standing | None:
         """The quota of which the largest part is used; None where none limits it."""
-        return max(self._quotas, key=_part, default=None)
+        return max(self._quotas, key=lambda quota: quota.used_share, default=None)
 
     @property
     def percent(self) -> int:
         """How much of its tightest quota is used."""
         tightest = self.tightest
-        return round(100 * _part(tightest)) if tightest else 0
+        return round(100 * tightest.used_share) if tightest else 0
 
     @property
     def is_near(self) -> bool:
@@ -72,12 +72,6 @@ def _row(
 ) -> TenantRow:
     standing = standing_of(session, tenant.id, at=at)
     return TenantRow(tenant.id, tenant.name, owners.get(tenant.id), tenant.created_at, seen.get(tenant.id), standing)
-
-
-def _part(standing: Standing) -> float:
-    if not standing.allowed:
-        return 1.0
-    return standing.used / standing.allowed
 
 
 def _owners(session: Session) -> dict[str, str]:

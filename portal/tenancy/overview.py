@@ -18,11 +18,10 @@ _MOST_TENANTS = 10
 
 @dataclass(frozen=True)
 class DayTotals:
-    """A day (2026-11-30, as each tenant counts it): charged pages, uncharged ones that ended, refused requests."""
+    """A day (2026-11-30, as each tenant counts it): charged pages and refused requests."""
 
     day: str
     charged: int
-    uncharged: int
     refused_requests: int
 
 
@@ -78,22 +77,18 @@ def queue_now(session: Session, *, at: datetime | None = None) -> Queue:
 def _days(session: Session, names: list[str]) -> tuple[DayTotals, ...]:
     entry = LedgerEntry
     ended = session.execute(
-        select(
-            entry.day,
-            func.coalesce(func.sum(entry.pages).filter(entry.kind == "posted"), 0),
-            func.count().filter(entry.kind == "returned", entry.page_id.is_not(None)),
-        )
-        .where(entry.day >= names[0], entry.day <= names[-1])
+        select(entry.day, func.sum(entry.pages))
+        .where(entry.kind == "posted", entry.day >= names[0], entry.day <= names[-1])
         .group_by(entry.day)
     )
-    pages = {day: (int(charged), int(uncharged)) for day, charged, uncharged in ended}
+    charged = {day: int(pages) for day, pages in ended}
     refusals = session.execute(
         select(RefusalCount.day, func.sum(RefusalCount.requests))
         .where(RefusalCount.day >= names[0])
         .group_by(RefusalCount.day)
     )
     refused = {day: int(number) for day, number in refusals}
-    return tuple(DayTotals(name, *pages.get(name, (0, 0)), refused.get(name, 0)) for name in names)
+    return tuple(DayTotals(name, charged.get(name, 0), refused.get(name, 0)) for name in names)
 
 
 def _tenants(session: Session, first_day: str) -> tuple[tuple[str, int], ...]:

@@ -23,7 +23,6 @@ from portal.errors import DocumentRefused
 from portal.usage.bindings import refusal
 from portal.usage.counters import Counters, counters_of, window_of
 from portal.usage.limits import Limits, Terms, refuse_suspended, terms_of
-from portal.usage.notices import note_thresholds
 from portal.usage.periods import Period, period_at
 
 _BINDING = frozenset(
@@ -75,7 +74,6 @@ def reserve(session: Session, principal: Principal, ask: Ask, *, at: datetime | 
     period = period_at(at, terms.time_zone)
     counters = _counted(session, principal.tenant_id, ask.pages, terms.limits, period)
     reservation_id = _stored(session, principal, ask, counters)
-    note_thresholds(session, principal.tenant_id, terms.limits, counters, pages=ask.pages)
     return Held(reservation_id, ask.job_id, terms, period, counters)
 
 

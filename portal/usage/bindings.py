@@ -201,4 +201,5 @@ def _rate_wait_seconds(counters: Counters, allowed: int, at: datetime) -> int:
     if spare >= 0 and counters.previous_requests:
         return max(1, ceil((1 - spare / counters.previous_requests - elapsed) * WINDOW_SECONDS + _ROUNDING))
     later = max(0.0, 1 - (allowed - 1) / max(1, counters.window_requests))
-    return max(1, ceil((1 - elapsed + later) * WINDOW_SECONDS + _ROUNDING))
+    # After two windows nothing of now counts, so the rounding needs no second more.
+    return min(2 * WINDOW_SECONDS, max(1, ceil((1 - elapsed + later) * WINDOW_SECONDS + _ROUNDING)))

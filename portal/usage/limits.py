@@ -16,6 +16,7 @@ from portal.domain import Limit
 from portal.domain import TenantState as TenantState
 from portal.errors import Forbidden, NotFound
 from portal.usage.limit_values import MAX_WEIGHT, MIN_WEIGHT
+from portal.wording import as_sentence
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def refuse_suspended(terms: Terms) -> None:
     """Raises Forbidden (tenant_suspended) with the admin's reason when the tenant may submit nothing."""
     if terms.state is TenantState.ACTIVE:
         return
-    reason = f" The admin's reason: {terms.state_reason}" if terms.state_reason else ""
+    reason = f" The admin's reason: {as_sentence(terms.state_reason)}" if terms.state_reason else ""
     raise Forbidden(
         f"This tenant may not submit new work at present.{reason}",
         code="tenant_suspended",

@@ -79,6 +79,17 @@ def test_route_is_refused_when_the_caller_is_no_admin(
     assert reply.json()["code"] in ("admin_only", "scope_lacking")
 
 
+def test_text_with_a_nul_is_refused_wherever_it_comes_in(admin: Persona, alice: Persona) -> None:
+    quota, nul = f"/v1/admin/tenants/{alice.principal.tenant_id}/quota", "a\0b"
+    for method, path, order in (
+        ("PATCH", "/v1/admin/plans/a%00b", {"limits": {}}),
+        ("PUT", quota, {"plan": nul}),
+        ("PUT", quota, {"limits": {"pages_per_day": 5}, "reason": nul}),
+        ("POST", "/v1/admin/dry-run", {"limits": {}, "tenant_id": nul}),
+    ):
+        assert_problem(admin.client.request(method, path, json=order), 422, "invalid_request")
+
+
 def test_limit_binds_at_once_and_not_any_more_when_undone(live: Portal, admin: Persona, alice: Persona) -> None:
     tenant_id = alice.principal.tenant_id
     seen = _quota(admin, tenant_id, limits={"pages_per_day": 0}, dry_run=True).json()

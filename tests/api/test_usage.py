@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -139,6 +141,26 @@ def test_a_price_is_one_of_the_requests_a_minute(live: Portal, alice: Persona) -
     with live.services.database.reading() as session:
         [count] = session.scalars(select(RefusalCount).where(RefusalCount.tenant_id == alice.principal.tenant_id))
         assert (count.code, count.requests, count.pages) == ("rate_limited", 1, 0)
+
+
+def test_price_of_what_was_read_before_is_nought(live: Portal, alice: Persona) -> None:
+    read, other = ("files", ("a.pdf", pdf(2))), ("files", ("b.pdf", pdf(3)))
+    assert alice.client.post("/v1/jobs?wait=30", files=[read]).json()["state"] == "succeeded"
+    limit_tenant(live.services.database, alice.principal.tenant_id, pages_per_day=3)
+
+    def asked(files: list[Any], **options: object) -> dict[str, Any]:
+        form = {"options": json.dumps(options)}
+        body: dict[str, Any] = alice.client.post("/v1/price", files=files, data=form).json()
+        accepted = alice.client.post("/v1/jobs?wait=30", files=files, data=form).status_code == 200
+        assert body["is_accepted"] == accepted  # the price says what the order is answered
+        return body
+
+    assert [asked([read])[name] for name in ("pages", "free_pages", "eta_seconds")] == [0, 2, 0]
+    both = asked([read, other], pages="1")
+    assert [(file["pages"], file["free_pages"]) for file in both["files"]] == [(0, 1), (1, 0)]
+    spent = asked([read, other])
+    assert (spent["pages"], spent["free_pages"], spent["refusal"]["used"]) == (2, 3, 3)
+    assert asked([read], fresh=True)["pages"] == 2
 
 
 def test_price_names_the_file_that_cannot_be_read_and_counts_the_others(alice: Persona) -> None:

@@ -113,6 +113,14 @@ def test_start_is_refused_when_the_file_has_a_mistake(tmp_path: Path, text: str,
     assert "secret@" not in caught.value.remedy
 
 
+@pytest.mark.parametrize("url", ["http://me:hunter2@a/v1", "me:hunter2@a/v1", "http://a/v1?key=hunter2"])
+def test_address_is_not_repeated_when_it_may_hold_a_password(url: str) -> None:
+    for settings in ({"vllm_url": url, "vllm_model": "a"}, {"translate_url": url, "translate_model": "a"}):
+        with pytest.raises(SettingsError, match="no address of a server") as refusal:
+            _engines(**settings)
+        assert "hunter2" not in refusal.value.message + refusal.value.remedy
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

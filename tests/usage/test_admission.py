@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
@@ -324,6 +324,7 @@ def test_a_wait_of_retry_after_lets_the_next_request_in() -> None:
     """Property of the sliding minute, on counters alone: waiting as told is enough, and never over two minutes."""
 
     @given(st.integers(1, 50), st.integers(0, 60), st.integers(0, 60), st.integers(0, 59))
+    @example(1, 0, 1, 0)  # two whole minutes
     def check(allowed: int, before: int, now: int, second: int) -> None:
         at = NOON + timedelta(seconds=second)
         window = int(at.timestamp() // 60)

@@ -5,7 +5,6 @@ What cannot be kept is refused by name. A JSON Schema is read by portal.engine.f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -15,13 +14,13 @@ from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.labels import folded, label_key, vocabulary
 from portal.engine.fields.patterns import check_pattern
 from portal.errors import InvalidRequest
+from portal.texts import is_storable
 
 MAX_FIELDS = 100
 MAX_NAME = 100
 MAX_WORDS = 1000
 MAX_ALLOWED = 200
 _LARGEST = 10**100
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS = {
     **{name: FieldType(name) for name in ("text", "date", "money", "number", "id", "iban", "email", "phone")},
     "time": FieldType.TEXT,
@@ -100,12 +99,20 @@ def checked(specs: Iterable[FieldSpec], *, is_nested: bool = False) -> tuple[Fie
     if len(found) > MAX_FIELDS:
         raise refused("fields", f"{len(found)} are too many, at most {MAX_FIELDS}")
     for spec in found:
+        _refuse_unstorable(spec)
         _check(spec, is_nested=is_nested)
     _check_names(found)
     for spec in found:
         _check_order(spec, found)
         _check_sums(spec, found)
     return found
+
+
+def _refuse_unstorable(spec: FieldSpec) -> None:
+    """A template and a job keep each text of a spec, and give it back in JSON."""
+    texts = [*spec.allowed, *spec.sum_of, *(getattr(spec, key) or "" for key in _TEXTS)]
+    if not all(map(is_storable, texts)):
+        raise refused(spec.name, "a text has a NUL or half of a surrogate pair in it")
 
 
 def _check(spec: FieldSpec, *, is_nested: bool) -> None:
@@ -255,13 +262,12 @@ def text_of(row: Mapping[str, Any], key: str, name: str) -> str | None:
 
 
 def _scalar_text(value: Any) -> str | None:
-    """A text or a number as text; None for anything else, also for what cannot be stored or is no sane number."""
+    """A text or a number as text; None for anything else, also for what is no sane number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, int) and abs(value) >= _LARGEST:
         return None
-    text = str(value)
-    return text if text.isascii() or not _SURROGATE.search(text) else None
+    return str(value)
 
 
 def _list(row: Mapping[str, Any], key: str, name: str) -> tuple[str, ...]:
