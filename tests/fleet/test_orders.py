@@ -23,7 +23,7 @@ from tests.fleet.scripted import ServedFleet
 @pytest.fixture
 def who(database: Database) -> Principal:
     with database.transaction() as session:
-        return create_tenant(session, name="admins", email="a@x.example", password_hash="x")
+        return create_tenant(session, name="admins", email="a@x.example", password_hash="x", time_zone="UTC")
 
 
 def _entries(database: Database) -> list[AuditEntry]:
