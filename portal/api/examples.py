@@ -80,6 +80,11 @@ CURL: Mapping[str, str] = {
     ),
     "post /v1/admin/dry-run": f"""curl -sS "{{base}}/v1/admin/dry-run" {_AUTH} \\
   -H "Content-Type: application/json" -d '{{"limits": {{"pages_per_day": 100}}}}'""",
+    "get /v1/admin/fleet": f'curl -sS "{{base}}/v1/admin/fleet" {_AUTH}',
+    "post /v1/admin/fleet/drain": f"""curl -sS "{{base}}/v1/admin/fleet/drain" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"instance": 1}}'""",
+    "post /v1/admin/fleet/restart": f"""curl -sS "{{base}}/v1/admin/fleet/restart" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{}}'""",
     "get /v1/admin/audit": f'curl -sS "{{base}}/v1/admin/audit?action=limits.changed" {_AUTH}',
     "get /v1/admin/audit.csv": f'curl -sS "{{base}}/v1/admin/audit.csv" {_AUTH} -o audit.csv',
     "get /v1/members": f'curl -sS "{{base}}/v1/members" {_AUTH}',

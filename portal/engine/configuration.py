@@ -18,7 +18,7 @@ from portal.engine.profiles.base import LICENCE_SETTING
 from portal.engine.translating import TranslatingEngine
 from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.engine import VllmEngine
-from portal.engine.vllm.options import VllmOptions
+from portal.engine.vllm.options import ServerOptions, VllmOptions
 from portal.errors import SettingsError
 from portal.settings import EngineSettings
 
@@ -43,11 +43,21 @@ def configured_engines(settings: EngineSettings) -> list[Engine]:
 
 def serve_command(engine: Engine) -> str | None:
     """The `vllm serve` that the engine's profile asks for; None for an engine that is not on vLLM."""
-    engine = engine.reader if isinstance(engine, TranslatingEngine) else engine
-    if not isinstance(engine, VllmEngine):
+    options = _vllm_options(engine)
+    if options is None:
         return None
-    flags = (each.flag for each in engine.options.profile.serve_flags)
-    return " ".join(["vllm serve", engine.options.server.model, *flags])
+    return " ".join(["vllm serve", options.server.model, *(each.flag for each in options.profile.serve_flags)])
+
+
+def server_of(engine: Engine) -> ServerOptions | None:
+    """Where the engine's vLLM, or the router in front of several, is; None for an engine that is not on vLLM."""
+    options = _vllm_options(engine)
+    return None if options is None else options.server
+
+
+def _vllm_options(engine: Engine) -> VllmOptions | None:
+    engine = engine.reader if isinstance(engine, TranslatingEngine) else engine
+    return engine.options if isinstance(engine, VllmEngine) else None
 
 
 def _options(settings: EngineSettings) -> tuple[VllmOptions, ...]:

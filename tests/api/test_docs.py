@@ -146,6 +146,9 @@ def _run_as_admin(run: Callable[..., Any], live: Portal, people: Callable[..., P
     assert tenant["id"] in [row["tenant_id"] for row in run("dry_run", **named)["data"]]
     assert run("read_audit", **named)["object"] == "list"
     assert run("download_audit", **named) == ""
+    assert run("show_fleet", **named)["is_configured"] is False
+    for order in ("drain_instance", "restart_instances"):
+        assert run(order, **named)["code"] == "fleet_not_configured"
     assert run("delete_tenant", **named)["gone"]["members"] == 1
 
 
@@ -220,6 +223,9 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "POST /v1/admin/dry-run",
         "GET /v1/admin/audit",
         "GET /v1/admin/audit.csv",
+        "GET /v1/admin/fleet",
+        "POST /v1/admin/fleet/drain",
+        "POST /v1/admin/fleet/restart",
         "GET /livez",
         "GET /readyz",
     }
