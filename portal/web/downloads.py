@@ -24,6 +24,7 @@ from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError, Unavailable
 from portal.http.audit_csv import audit_csv, filters_of
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
+from portal.http.field_reading import fields_json
 from portal.http.given import PortalServices, giving
 from portal.http.ids import JobId, possible_id
 from portal.http.problems import log_refusal, problem
@@ -36,7 +37,6 @@ from portal.services import Services
 from portal.usage.reports import MAX_DAYS, last_days
 from portal.usage.standing import standing_of
 from portal.web.browsers import MemberBrowser, SignedInBrowser
-from portal.web.field_reading import fields_json
 from portal.web.page_reading import page_reading_json
 from portal.web.refusals import is_navigation
 

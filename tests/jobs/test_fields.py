@@ -14,7 +14,7 @@ from models import AuditEntry, Page
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Scope, Task, TaskPrompt, TemplateRef
 from portal.engine import fakes
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from portal.jobs.fields import correct, document_fields
+from portal.jobs.fields import Correction, correct, document_fields
 from portal.jobs.queries import JobView, export_job, get_job, page_text
 from portal.jobs.submission import Order
 from portal.results.export import ExportFormat
@@ -48,7 +48,7 @@ def _values(bench: Bench, job: JobView) -> dict[str, FieldValue]:
 
 
 def _set(bench: Bench, job: JobView, path: str, value: str | None) -> None:
-    correct(bench.context, bench.bob, job.id, 1, path, value=value)
+    correct(bench.context, bench.bob, job.id, [Correction(1, path, value)])
 
 
 def test_values_are_stored_with_their_page_and_judged(bench: Bench, read: JobView) -> None:
@@ -103,19 +103,19 @@ def test_another_tenant_sees_and_changes_nothing(bench: Bench, read: JobView) ->
     with pytest.raises(NotFound):
         document_fields(bench.context, bench.charlie.tenant_id, read.id)
     with pytest.raises(NotFound):
-        correct(bench.context, bench.charlie, read.id, 1, "total", value="1.00")
+        correct(bench.context, bench.charlie, read.id, [Correction(1, "total", "1.00")])
     with pytest.raises(NotFound):
-        correct(bench.context, bench.alice, read.id, 2, "total", value="1.00")
+        correct(bench.context, bench.alice, read.id, [Correction(2, "total", "1.00")])
     with pytest.raises(Forbidden):
         reader = replace(bench.alice, scopes=frozenset({Scope.READ}))
-        correct(bench.context, reader, read.id, 1, "total", value="1.00")
+        correct(bench.context, reader, read.id, [Correction(1, "total", "1.00")])
     assert _values(bench, read)["total"].value == "9.00"
 
 
 def test_a_page_without_fields_has_none_to_correct(sqlite_bench: Bench) -> None:
     [job] = sqlite_bench.run(sqlite_bench.submit())
     with pytest.raises(Conflict):
-        correct(sqlite_bench.context, sqlite_bench.alice, job.id, 1, "total", value="1.00")
+        correct(sqlite_bench.context, sqlite_bench.alice, job.id, [Correction(1, "total", "1.00")])
     with pytest.raises(Conflict, match="no fields"):
         export_job(sqlite_bench.context, sqlite_bench.alice.tenant_id, job.id, ExportFormat.CSV)
 
