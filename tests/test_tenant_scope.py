@@ -6,6 +6,7 @@ import io
 import re
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import rotate
 from portal.db import Database
 from portal.documents.sandbox import Sandbox
-from portal.domain import Limit, Role, Scope, TenantState
+from portal.domain import FieldSpec, Limit, Role, Scope, Task, TaskPrompt, TenantState
 from portal.engine.fakes import FakeEngine, fails
 from portal.jobs import endings, history, queries
 from portal.jobs.bundle import write_bundle
+from portal.jobs.field_table import write_field_table
+from portal.jobs.fields import Correction, correct
 from portal.jobs.job_views import file_names
 from portal.jobs.price import price
 from portal.jobs.retry import retry
@@ -134,6 +137,18 @@ def test_every_statement_names_the_tenant_when_a_job_is_lived_through(scoped_ben
     seen = _recorded(context.database, live)
     assert len(seen) > 30
     assert _unscoped(seen) == []
+
+
+def test_every_statement_names_the_tenant_when_fields_are_read(scoped_bench: Bench) -> None:
+    context, alice, engine = scoped_bench.context, scoped_bench.alice, scoped_bench.engine
+    engine.capability = replace(engine.capability, tasks=frozenset({Task.FIELDS}))
+
+    def review() -> None:
+        [job] = scoped_bench.run(scoped_bench.submit(order=Order(TaskPrompt(Task.FIELDS, (FieldSpec("total"),)))))
+        correct(context, alice, job.id, [Correction(1, "total", "1")])
+        write_field_table(context, alice.tenant_id, [job.id], io.BytesIO())
+
+    assert _unscoped(_recorded(context.database, review)) == []
 
 
 def test_every_statement_names_the_tenant_when_keys_are_managed(scoped_bench: Bench) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
 from models.base import now
@@ -141,7 +141,7 @@ def _specs(job: Job) -> tuple[FieldSpec, ...]:
 
 def _page(session: Session, tenant_id: str, job_id: str, position: int) -> Page | None:
     own = (Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
-    return session.scalars(select(Page).where(*own).with_for_update()).one_or_none()
+    return session.scalars(select(Page).where(*own).options(undefer(Page.fields)).with_for_update()).one_or_none()
 
 
 def _corrected(

@@ -14,6 +14,8 @@ from models import AuditEntry, Page
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Scope, Task, TaskPrompt, TemplateRef
 from portal.engine import fakes
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from portal.jobs.bundle import MAX_JOBS
+from portal.jobs.field_table import write_field_table
 from portal.jobs.fields import Correction, correct, document_fields
 from portal.jobs.queries import JobView, export_job, get_job, page_text
 from portal.jobs.submission import Order
@@ -133,6 +135,31 @@ def test_exports_have_the_fields(sqlite_bench: Bench) -> None:
     [document] = whole["documents"]
     assert whole["template"] == {"name": "notes", "version": 3}
     assert document["fields"][0]["box"] == document["pages"][0]["page_text"]["lines"][0]["box"]
+
+
+def test_several_jobs_are_one_table_without_those_of_other_tasks(bench: Bench, read: JobView) -> None:
+    other = bench.submit()
+    order = Order(TaskPrompt(Task.FIELDS, (FieldSpec("note"), FieldSpec("total", FieldType.MONEY))))
+    bench.engine.script = [fakes.answers("Note: =1+1\nTotal 3.00 EUR")]
+    second, _ = bench.run(bench.submit(order=order), other)
+    correct(bench.context, bench.alice, read.id, [Correction(1, "total", "19")])
+    correct(bench.context, bench.alice, second.id, [Correction(1, "note", "=1+1")])
+    ids, target = [read.id, other.id, second.id, read.id], io.BytesIO()
+    write_field_table(bench.context, bench.bob.tenant_id, ids, target)
+    assert target.getvalue().startswith(b"\xef\xbb\xbf")
+    assert list(csv.reader(io.StringIO(target.getvalue().decode("utf-8-sig")))) == [
+        ["file", "job", "to_check", "total", "total.currency", "number", "date", "note"],
+        ["scan.png", read.id, "yes", "19", "", "", "2026-03-03", ""],
+        ["scan.png", second.id, "no", "3.00", "EUR", "", "", "'=1+1"],
+    ]
+    own = bench.alice.tenant_id
+    with pytest.raises(Conflict, match="None of the jobs"):
+        write_field_table(bench.context, own, [other.id], io.BytesIO())
+    with pytest.raises(NotFound):
+        write_field_table(bench.context, bench.charlie.tenant_id, ids, io.BytesIO())
+    for wrong, most in (([], 1000), ([f"job_{n}" for n in range(MAX_JOBS + 1)], 1000), (ids, 100)):
+        with pytest.raises(InvalidRequest):
+            write_field_table(bench.context, own, wrong, io.BytesIO(), max_bytes=most)
 
 
 def test_a_retry_and_a_deletion_take_the_fields_along(bench: Bench, read: JobView) -> None:

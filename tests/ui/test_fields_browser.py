@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -108,6 +109,34 @@ def test_review_is_accessible_and_fits(review: Page, width: int) -> None:
         review.wait_for_function("isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark")
         assert _grave_findings(review) == []
         assert review.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_fields_of_several_jobs_are_saved_as_one_table(alice: Visitor, portal: RunningPortal) -> None:
+    for name in ("first.png", "second.png"):
+        ask_fields(portal.data_dir, store_job(portal.data_dir, alice.email, (SCAN,), file_name=name), SPECS)
+    store_job(portal.data_dir, alice.email, (SECOND,), file_name="letter.png")
+    page = alice.open("/history")
+    page.locator(".select-all").check()
+    note = page.locator("#bulk-left-out")
+    expect(note).to_be_hidden()
+    page.select_option("#bulk-format", "fields")
+    expect(note).to_have_text("1 job of other tasks left out")
+    expect(page.locator("#bulk-export")).to_have_text("Export (2)")
+    with page.expect_download() as download:
+        page.click("a#bulk-export")
+    assert re.fullmatch(r"fields-[0-9-]{10}\.csv", download.value.suggested_filename)
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8-sig").splitlines()))
+    assert [(row["file"], row["total"], row["to_check"]) for row in rows] == [
+        ("second.png", "900.00", "yes"),
+        ("first.png", "900.00", "yes"),
+    ]
+    page.set_viewport_size({"width": 390, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert _grave_findings(page) == []
+    page.locator(".job-entry", has_text="first.png").locator("input").uncheck()
+    page.locator(".job-entry", has_text="second.png").locator("input").uncheck()
+    expect(page.locator("#bulk-format")).to_have_value("txt")
+    assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
 
 
 def test_a_template_is_edited_saved_and_run(alice: Visitor) -> None:
