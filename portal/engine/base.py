@@ -10,10 +10,14 @@ from portal.domain import EngineCapability, PageImage, PageText, TaskPrompt
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What an engine is told about one call beside the page. A lower `priority` is sooner, where the engine has any."""
+    """What an engine is told about one call beside the page. A lower `priority` is sooner, where the engine has any.
+
+    `ends_at` is the time of the event loop at which nobody waits for the answer any more, None where that is not fixed.
+    """
 
     request_id: str = ""
     priority: int = 0
+    ends_at: float | None = None
 
 
 PLAIN_CALL: Final = Call()

@@ -122,10 +122,10 @@ async def _read(
     failures: list[EngineError] = []
     is_pausing = False
     try:
-        async with asyncio.timeout(page_seconds):
+        async with asyncio.timeout(page_seconds) as deadline:
             while True:
                 attempt = claim.attempt + len(failures)
-                reading = await _called(engine, image, claim, attempt)
+                reading = await _called(engine, image, claim, attempt, ends_at=deadline.when())
                 if isinstance(reading, PageText):
                     return reading, attempt
                 failures.append(reading)
@@ -153,9 +153,12 @@ def _too_slow(page_seconds: int) -> EngineError:
     )
 
 
-async def _called(engine: Engine, image: PageImage, claim: Claim, attempt: int) -> PageText | EngineError:
+async def _called(
+    engine: Engine, image: PageImage, claim: Claim, attempt: int, *, ends_at: float | None
+) -> PageText | EngineError:
+    call = Call(request_id=f"{claim.page_id}-{attempt}", ends_at=ends_at)
     try:
-        return await engine.recognise(image, claim.prompt, Call(request_id=f"{claim.page_id}-{attempt}"))
+        return await engine.recognise(image, claim.prompt, call)
     except EngineError as failure:
         return failure
 

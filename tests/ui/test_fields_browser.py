@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sqlalchemy import select
 from models import AuditEntry
 from models import Page as PageRow
 from portal.db import Database
-from portal.domain import FieldSpec, FieldType
+from portal.domain import FieldSpec, FieldType, FieldValue
 from tests.conftest import RunningPortal
 from tests.ui.conftest import ATTACK, Visitor, register
 from tests.ui.stored_jobs import ask_fields, page_of, store_job
@@ -56,6 +57,24 @@ def test_a_value_and_its_box_lead_to_each_other(review: Page, alice: Visitor) ->
     review.locator(".boxes [data-line='3']").click(force=True)
     expect(review.locator("[data-field=date] .field-value")).to_have_class(re.compile("pinned"))
     expect(review.locator("[data-field=invoice_number]")).to_contain_text("required, but not found")
+    assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
+
+
+def test_a_value_shows_its_box_when_its_page_was_read_without_places(alice: Visitor, portal: RunningPortal) -> None:
+    placeless = replace(SCAN, lines=tuple(replace(line, box=None) for line in SCAN.lines))
+    job_id = store_job(portal.data_dir, alice.email, (placeless,), file_name="placeless.png")
+    boxed = FieldValue("note", ATTACK, ATTACK, box=(60, 100, 300, 126), how="by the model, seen on the page")
+    ask_fields(portal.data_dir, job_id, SPECS, values=[boxed])
+    page = alice.open(f"/?job={job_id}")
+    note = page.locator("[data-field=note] .field-value")
+    expect(page.locator(".boxes polygon")).to_have_count(1)
+    note.click()
+    expect(page.locator(".boxes polygon.pinned")).to_have_attribute("data-line", "4")
+    expect(note).to_have_class(re.compile("pinned"))
+    page.get_by_role("tab", name="JSON").click()
+    expect(page.locator("#page-json")).to_contain_text("900.00 EUR")
+    shown = json.loads(page.locator("#page-json").inner_text())
+    assert [line["box"] for line in shown["lines"]] == [None] * len(SCAN.lines)
     assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
 
 
