@@ -149,3 +149,47 @@ def test_the_same_values_are_found_on_a_tilted_page() -> None:
 def test_the_work_on_a_line_is_bounded(text: str) -> None:
     values = from_page(page((text, 0, 0)), specs_from_names(("total", "iban", "email", "date")))
     assert len(values) == 4
+
+
+def _sums(*rows: tuple[str, str]) -> PageText:
+    lines = ((part, x, 100 + 60 * at) for at, row in enumerate(rows) for part, x in zip(row, (80, 600), strict=True))
+    return page(*lines)
+
+
+def test_label_of_two_things_means_the_one_that_adds_up() -> None:
+    invoice = _sums(("合计金额", "¥1,000.00"), ("税额", "¥130.00"), ("价税合计", "¥1,130.00"))
+    net, tax, total = from_page(invoice, specs_from_names(("net", "tax", "total")))
+    assert (net.value, tax.value, total.value) == ("1000.00", "130.00", "1130.00")
+    assert (net.how, net.box) == ("adds up with tax and total", invoice.lines[1].box)
+    assert found(_sums(("合计金额", "¥1,000.00")), "net", "total") == [None, "1000.00"]
+
+
+def test_amount_without_a_known_label_is_found_by_what_it_adds_up_to() -> None:
+    text = _sums(("Subtotal", "$1,000.00"), ("VAT", "$200.00"), ("Grrand tootal", "$1,200.00"), ("Cash", "$1,500.00"))
+    assert found(text, "total") == ["1200.00"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (("Subtotal", "$1,000.00"), ("VAT", "$200.00"), ("Something", "$1,250.00")),
+        (("Subtotal", "$1,000.00"), ("VAT", "$0.00"), ("Something", "$1,000.00")),
+        (("Subtotal", "8"), ("VAT", "2"), ("Table", "10")),
+        (("Subtotal", "$1,000.00"), ("Something", "$1,200.00")),
+    ],
+)
+def test_nothing_is_computed_that_does_not_stand_on_the_page(rows: tuple[tuple[str, str], ...]) -> None:
+    assert found(_sums(*rows), "total") == [None]
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("發票號碼", "invoice number"),
+        ("客戶編號", "customer number"),
+        ("訂單號碼", "order number"),
+        ("賬單編號", "invoice number"),
+    ],
+)
+def test_chinese_labels_are_known_in_both_scripts(label: str, name: str) -> None:
+    assert found(page((f"{label}：A4711", 80, 100)), name) == ["A4711"]
