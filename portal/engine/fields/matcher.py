@@ -15,7 +15,7 @@ from portal.domain import FieldSpec, FieldType, FieldValue, PageText
 from portal.engine.fields import sums, values
 from portal.engine.fields.labels import Meaning, folded, vocabulary
 from portal.engine.fields.line_items import line_items
-from portal.engine.fields.places import Place, places
+from portal.engine.fields.places import Place, is_of_another_sum, places
 from portal.engine.fields.sheet import Hit, Sheet, Spot
 from portal.engine.fields.text_rows import laid_out, without_places
 from portal.engine.fields.values import Found
@@ -100,6 +100,8 @@ def _candidates(sheet: Sheet, spec: FieldSpec, concepts: frozenset[str]) -> Iter
         for at, hit in enumerate(spot.hits):
             is_weak = hit.weakness(concepts)
             if is_weak is None or (is_weak and not (hit.is_anchored or hit.is_closed)):
+                continue
+            if spec.type is FieldType.MONEY and is_of_another_sum(spot, at, concepts):
                 continue
             place = next(places(sheet, spot, at, spec, concepts), None)
             if place is not None:

@@ -193,3 +193,31 @@ def test_nothing_is_computed_that_does_not_stand_on_the_page(rows: tuple[tuple[s
 )
 def test_chinese_labels_are_known_in_both_scripts(label: str, name: str) -> None:
     assert found(page((f"{label}：A4711", 80, 100)), name) == ["A4711"]
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        ("Item", "Qty", "Unit price", "Total"),
+        ("商品", "数量", "单价", "总额"),
+        ("Artikel", "Menge", "Einzelpreis", "Gesamt"),
+    ],
+)
+def test_head_of_a_column_of_lines_is_no_total(heads: tuple[str, ...]) -> None:
+    rows = (heads, ("Paint", "2", "10.00", "20.00"), ("Brush", "1", "5.00", "5.00"))
+    cells = [(text, 80 + 220 * x, 100 + 40 * y) for y, row in enumerate(rows) for x, text in enumerate(row)]
+    assert found(page(*cells), "total") == [None]
+    assert found(page(*cells, ("Total", 520, 300), ("25.00", 740, 300)), "total") == ["25.00"]
+
+
+@pytest.mark.parametrize(
+    "label", ["折扣总额", "税费总额", "税项总额", "已付总额", "運費總額", "消费税合计", "割引合計"]
+)
+def test_sum_of_something_else_is_no_total(label: str) -> None:
+    assert found(_sums((label, "130.00")), "total") == [None]
+    assert found(_sums(("总额", "1,130.00"), (label, "1,430.00")), "total") == ["1130.00"]
+
+
+@pytest.mark.parametrize("label", ["含税总额", "本期应付金额", "消費税込合計金額", "税后总额"])
+def test_total_is_one_whatever_says_how_it_counts(label: str) -> None:
+    assert found(_sums((label, "130.00")), "total") == ["130.00"]
