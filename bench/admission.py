@@ -240,7 +240,7 @@ def _key(database: Database, peppers: Peppers) -> str:
 def _tenant(database: Database, **limits: float | None) -> Principal:
     with database.transaction() as session:
         name = new_id("bench")
-        owner = create_tenant(session, name=name, email=f"{name}@bench.example", password_hash="-")
+        owner = create_tenant(session, name=name, email=f"{name}@bench.example", password_hash="-", time_zone="UTC")
         for limit, value in limits.items():
             session.add(TenantLimit(tenant_id=owner.tenant_id, name=limit, value=value, set_by="bench"))
     return owner

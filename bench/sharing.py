@@ -121,7 +121,7 @@ def _segment(socket: Path) -> tuple[int, int]:
 
 
 def _report(log: Path) -> tuple[float, float, float]:
-    """Private megabytes, seconds of loading without building the model, seconds of attaching."""
+    """Private megabytes; seconds of loading, with the model built and its weights attached; of these, of attaching."""
     found = _REPORT.search(log.read_text())
     if found is None:
         raise RuntimeError(f"{log} says nothing of shared weights")

@@ -104,9 +104,7 @@ def _looks(tenant_id: str) -> dict[str, Callable[[Session], Any]]:
     def standing(session: Session) -> Any:
         found = standing_of(session, tenant_id, at=_AT)
         nearest = found.nearest
-        return open_notices(session, tenant_id, found.counters), nearest and runs_out_at(
-            session, tenant_id, found, nearest
-        )
+        return open_notices(session, tenant_id, found), nearest and runs_out_at(session, tenant_id, found, nearest)
 
     return {
         "standing, forecast, notices": standing,

@@ -16,11 +16,13 @@ class Page(Base):
 
     `result` is the PageText as JSON once the page succeeded, `lines_to_check` the number of its lines that a person
     should compare with the page (NULL where the engine gives no scores). `fields` are the values of the task fields,
-    apart from the result, since people correct them and lists of many documents show them alone. `claimed_by` names
+    apart from the result, since people correct them and lists of many documents show them alone; once somebody has,
+    `result` keeps those that were read, under `fields`. `claimed_by` names
     the process that works on it. `attempt` counts on over retries; `attempts_before_retry` is where it stood at the
     last one.
     `rerun_key` hashes the page's bytes with all that decides how it reads: within a tenant, equal keys read alike.
     `reused_page_id` is the page whose reading was taken over instead of being read again.
+    `wait_until` is when a queued page that was postponed may be claimed again.
     """
 
     __tablename__ = "pages"
@@ -55,3 +57,4 @@ class Page(Base):
     reservation_id: Mapped[str | None] = mapped_column(String(40))
     rerun_key: Mapped[str | None] = mapped_column(String(64))
     reused_page_id: Mapped[str | None] = mapped_column(ID)
+    wait_until: Mapped[datetime | None] = mapped_column(UTCDateTime)

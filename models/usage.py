@@ -121,7 +121,10 @@ keep_immutable(LedgerEntry)
 
 
 class UsageNotice(Base):
-    """A tenant passed 50, 80 or 100 % of a limit within a period: told once. `seen_at` is when somebody closed it."""
+    """Of the tenant somebody closed the notice that 50, 80 or 100 % of a limit are used in a period, at `seen_at`.
+
+    Rows without `seen_at` are of a former release, which stored what was told.
+    """
 
     __tablename__ = "usage_notices"
 

@@ -29,6 +29,7 @@ from portal.shell import print_table as _print_table
 from portal.shell import say as _say
 from portal.tenant_commands import tenant_work
 from portal.usage import books
+from portal.wording import counted
 
 admin = typer.Typer(
     name="admin",
@@ -185,7 +186,7 @@ def check_ledger(
         )
     pages = sum(count for found in strays.values() for _, count in found)
     if pages:
-        _say(f"{pages} pages are reserved for nobody; the portal returns them by itself within the hour, or --repair.")
+        _say(f"Reserved for nobody: {counted(pages, 'page')}; returned by itself within the hour, or by --repair.")
     for each in checked:
         for fault in each.faults:
             _say(f"{each.tenant_name}: {fault}")
@@ -208,7 +209,7 @@ def _repair(database: Database) -> None:
         _say(f"{each.tenant_name}: reservations and counters are set by the entries.")
     swept = stray_reservations.sweep_reservations(database)
     if swept.pages:
-        _say(f"{swept.pages} pages of {swept.reservations} reservations that were nobody's are returned.")
+        _say(f"Returned: {counted(swept.pages, 'page')} of {counted(swept.reservations, 'reservation')} of nobody.")
 
 
 def _key_of(session: Session, owner: Principal, key: str) -> ApiKeyView:

@@ -3,7 +3,8 @@
 `transaction()` writes: BEGIN IMMEDIATE on SQLite, one writer at a time in this process (the command line may
 write beside a running server, so busy_timeout covers other processes). `reading()` sees one consistent
 snapshot, cannot write and never blocks a writer. Services take a Session and never commit; use cases commit once,
-here. What the driver reports becomes Unavailable with its cause in words; the driver's own words go to the log.
+here. What the driver reports becomes Unavailable with its cause in words; the driver's own words go to the log. A text
+that cannot be kept (portal/texts.py) is refused in each statement, on both databases, as the caller's mistake.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 from sqlalchemy.pool import QueuePool
 
-from portal.errors import SettingsError, TooSlow, Unavailable
+from portal.errors import InvalidRequest, SettingsError, TooSlow, Unavailable
 from portal.private_files import make_private_file
+from portal.texts import is_storable
 
 log = structlog.get_logger()
 
@@ -94,6 +96,7 @@ class Database:
             # SQLite gives its two helpers the mode of the first when it makes them.
             make_private_file(Path(parsed.database or ""), helpers=("-wal", "-shm"))
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
+        event.listen(self.engine, "before_cursor_execute", _refuse_unstorable)
         self._writer: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
@@ -287,6 +290,22 @@ def _interrupted_after(connection: Connection, seconds: float) -> Iterator[None]
         yield
     finally:
         driver.set_progress_handler(None, 0)
+
+
+def _refuse_unstorable(
+    _connection: Connection, _cursor: object, _statement: str, parameters: Any, _context: object, _is_many: bool
+) -> None:
+    """Raises InvalidRequest for a text that Postgres would refuse, SQLite keep, and neither ought to.
+
+    It is a last word, not a check of a form: whatever a caller sends comes through here, whichever way it went.
+    """
+    for row in parameters if isinstance(parameters, list) else (parameters,):  # many rows in one statement are one
+        values: Iterable[object] = row.values() if isinstance(row, Mapping) else row or ()
+        if not all(is_storable(value) for value in values if isinstance(value, str)):
+            raise InvalidRequest(
+                "A text has a NUL or half of a surrogate pair in it, which cannot be kept or looked for.",
+                remedy="Leave those characters out.",
+            )
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -324,10 +324,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The page in another language: a code of portal.languages, and Markdown."""
+    """The page in another language: a code of portal.languages, and Markdown.
+
+    `untranslated` counts its parts that stayed in their own language, since what came back for them was broken.
+    """
 
     language: str
     markdown: str
+    untranslated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

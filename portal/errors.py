@@ -7,7 +7,7 @@ path of the server goes in.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 Kind = Literal[
     "invalid",
@@ -150,13 +150,13 @@ class TooManySamples(PortalError):
 class LimitReached(PortalError):
     """A limit of the tenant does not allow it; nothing was stored, counted or charged.
 
-    Codes: rate_limited, quota_exhausted, too_many_in_flight. `limit` is the binding limit's name, `allowed` its value,
-    `used` what counts against it now, `reset_seconds` the time until its count starts anew (None: it does not),
-    `asked_pages` how many pages were asked for.
+    Codes: rate_limited, quota_exhausted, too_many_in_flight, and too_many_pages of `TooManyPages`. `limit` is the
+    binding limit's name, `allowed` its value, `used` what counts against it now, `reset_seconds` the time until its
+    count starts anew (None: it does not), `asked_pages` how many pages were asked for.
     """
 
     code = "quota_exhausted"
-    kind = "over_quota"
+    kind: ClassVar[Kind] = "over_quota"
     asked_pages: int = 0
 
     def __init__(
@@ -165,7 +165,7 @@ class LimitReached(PortalError):
         *,
         code: str,
         remedy: str,
-        retry_after_seconds: int,
+        retry_after_seconds: int | None,
         binding: tuple[str, int, int, int | None],
     ) -> None:
         super().__init__(message, code=code, remedy=remedy, retry_after_seconds=retry_after_seconds)
@@ -173,14 +173,24 @@ class LimitReached(PortalError):
         self.limit, self.allowed, self.used, self.reset_seconds = binding
 
     def __reduce__(self) -> tuple[object, ...]:
-        rest = (self.message, self.code, self.remedy, self.retry_after_seconds, self.binding)
-        return _rebuild_limit_reached, rest
+        given = {
+            "code": self.code,
+            "remedy": self.remedy,
+            "retry_after_seconds": self.retry_after_seconds,
+            "binding": self.binding,
+        }
+        return _rebuild_limit_reached, (type(self), self.message, given)
 
 
-def _rebuild_limit_reached(
-    message: str, code: str, remedy: str, retry_after_seconds: int, binding: tuple[str, int, int, int | None]
-) -> LimitReached:
-    return LimitReached(message, code=code, remedy=remedy, retry_after_seconds=retry_after_seconds, binding=binding)
+def _rebuild_limit_reached(kind: type[LimitReached], message: str, given: dict[str, Any]) -> LimitReached:
+    return kind(message, **given)
+
+
+class TooManyPages(LimitReached):
+    """More pages at once than the tenant may ever have in flight: waiting does not help, so no time is told."""
+
+    code = "too_many_pages"
+    kind = "invalid"
 
 
 class Busy(PortalError):

@@ -99,9 +99,11 @@ def down(config: ConfigOption) -> None:
 
 @fleet.command()
 def verify(config: ConfigOption) -> None:
-    """Check every tensor of the running store against what the loader had."""
+    """Check every tensor of the running store against what the loader had. Status 1: damaged; 2: not checked."""
     with _refusing():
-        typer.echo(_control(config).verify())
+        found = _control(config).verify()
+        typer.echo(found.said)
+    raise typer.Exit(int(found.is_damaged))
 
 
 @fleet.command("gpu-check")
@@ -166,8 +168,9 @@ def _status_table(found: dict[str, Any]) -> str:
     store, router = found["store"], found["router"]
     size = f"{store['total_bytes'] / 1e6:.0f} MB" if store["total_bytes"] else "nothing"
     lines = [
-        f"store    {store['state']}: {size} by {found['fleet']['transport']}, {len(store['leases'] or ())} readers",
-        f"router   {router['state']}: {router['url']}, {len(router['workers'])} instances",
+        f"store    {store['state']}: {size} by {found['fleet']['transport']}, {len(store['leases'] or ())} readers"
+        f"{_trouble(store)}",
+        f"router   {router['state']}: {router['url']}, {len(router['workers'])} instances{_trouble(router)}",
         "   state          pid starts failed running waiting   private  last error",
     ]
     for one in found["instances"]:
@@ -178,3 +181,8 @@ def _status_table(found: dict[str, Any]) -> str:
             f" {shown[1]:>7} {shown[2]:>7} {private:>9}  {one['last_error'][:120]}"
         )
     return "\n".join(lines)
+
+
+def _trouble(part: dict[str, Any]) -> str:
+    is_well = part["state"] == "ready" or not part["last_error"]
+    return "" if is_well else f"; last error: {part['last_error'][:200]}"

@@ -16,7 +16,7 @@ from portal.shell import opened, print_table, say
 from portal.usage import limit_edits, plans
 from portal.usage.limit_edits import LimitEdit
 from portal.usage.limit_effects import Effect
-from portal.usage.limit_values import FOLLOW_PLAN, LABELS, LimitChoice, number_shown, parsed, shown
+from portal.usage.limit_values import FOLLOW_PLAN, LABELS, WEIGHTS, LimitChoice, number_shown, parsed, shown
 
 quotas = typer.Typer()
 
@@ -43,7 +43,7 @@ def _taking_limits(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _option(limit: Limit) -> Parameter:
-    takes = "share when engines are full: above 0, at most 100" if limit is Limit.WEIGHT else _TAKES
+    takes = f"share when engines are full, {WEIGHTS}" if limit is Limit.WEIGHT else _TAKES
     annotation = Annotated[str | None, typer.Option(_OPTIONS[limit], help=f"{LABELS[limit]}: {takes}")]
     return Parameter(limit.value, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

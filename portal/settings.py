@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,10 +185,16 @@ class Settings:
         return url
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """(variable, effective value) of each setting, secrets masked: what `app.py check` prints."""
+        """(variable, effective value) of each setting, secrets and logins masked: what `app.py check` prints."""
         for group in (self.server, self.store, self.accounts, self.intake, self.engine):
             for name, value in group:
-                yield PREFIX + name.upper(), _shown(value)
+                shown = _shown(value)
+                is_address = name.endswith("_url")
+                yield PREFIX + name.upper(), _SECRET_OF_ADDRESS.sub(r"\1********", shown) if is_address else shown
+
+
+# An engine's address with a password or a query is refused (portal/engine/engines_file.py), but shown before.
+_SECRET_OF_ADDRESS = re.compile(r"^(\w+://)?.*@|[?#].*", re.DOTALL)
 
 
 def _shown(value: object) -> str:

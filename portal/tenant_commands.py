@@ -21,6 +21,7 @@ from portal.tenancy.inventory import inventory_of
 
 tenant_work = typer.Typer()
 
+_STOPPED = {TenantState.NO_NEW_JOBS: "may submit no new jobs", TenantState.SUSPENDED: "is suspended"}
 TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant's name")]
 
 
@@ -43,7 +44,7 @@ def suspend(
     with opened() as (_, database), database.transaction() as session:
         tenant_id = tenants.owner_of(session, tenant).tenant_id
         suspension.suspend(session, tenant_id, state=state, reason=reason, actor=tenants.OPERATOR)
-    say(f"Tenant '{tenant}' is {state.value}.")
+    say(f"Tenant '{tenant}' {_STOPPED[state]}.")
 
 
 @tenant_work.command("resume")

@@ -195,6 +195,10 @@
           meta: { _type: 'gradio.FileData' },
         }));
     },
+    // A choice was changed that the price depends on.
+    reprice() {
+      if (entries.length) reprice();
+    },
     clear() {
       for (const entry of entries.splice(0)) {
         if (entry.picture) URL.revokeObjectURL(entry.picture);

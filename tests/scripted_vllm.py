@@ -360,7 +360,8 @@ class _Call:
             choice["logprobs"] = self._logprobs(tokens)
         if finish is not None:
             choice["stop_reason"] = "repetition_detected" if finish == "repetition" else None
-        return f"data: {json.dumps({**self._envelope('chat.completion.chunk'), 'choices': [choice]})}\n\n"
+        chunk = {**self._envelope("chat.completion.chunk"), "choices": [choice]}
+        return f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"  # unescaped, as vLLM writes it
 
     def _envelope(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": int(time.time()), "model": self.vllm.model}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 from structlog.typing import EventDict
 
@@ -18,7 +18,7 @@ from models import Tenant
 from models.base import now
 from portal import db
 from portal.db import Database
-from portal.errors import SettingsError, Unavailable
+from portal.errors import InvalidRequest, SettingsError, Unavailable
 from portal.private_files import make_private_folder
 
 
@@ -57,6 +57,26 @@ def test_write_is_refused_as_a_bug_when_only_reading(database: Database) -> None
         session.add(Tenant(name="written"))
     with database.reading() as session:
         assert session.scalars(select(Tenant.name)).all() == ["written"]
+
+
+@pytest.mark.parametrize("words", ["a\0b", "ä\0b", "a\ud800b"])
+def test_text_that_cannot_be_kept_is_refused_whichever_way_it_comes(database: Database, words: str) -> None:
+    rows = [{"name": "first"}, {"name": words}]
+    for statement in (
+        lambda session: session.execute(insert(Tenant), rows),
+        lambda session: session.execute(insert(Tenant).returning(Tenant.id), rows),
+        lambda session: session.add_all([Tenant(**row) for row in rows]),
+        lambda session: session.execute(update(Tenant).values(state_reason=words)),
+        lambda session: session.scalar(select(Tenant.id).where(Tenant.name == words)),
+        lambda session: session.scalar(select(Tenant.id).where(Tenant.name.in_(["first", words]))),
+    ):
+        with pytest.raises(InvalidRequest), database.transaction() as session:
+            statement(session)
+    with pytest.raises(InvalidRequest), database.reading() as session:
+        session.scalar(select(Tenant.id).where(Tenant.name == words))
+    with database.transaction() as session:  # on the same connection of the pool
+        assert session.scalar(select(func.count()).select_from(Tenant)) == 0
+        session.add(Tenant(name="ä 日本語 \U0001f600"))
 
 
 def test_same_rows_are_seen_when_others_write_while_reading(database: Database) -> None:

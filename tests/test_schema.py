@@ -13,10 +13,10 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import delete, inspect, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from models import Base, Job, Member, Page, SearchText, Tenant
+from models import AuditEntry, Base, DeletionRecord, Job, LedgerEntry, Member, Page, Reservation, SearchText, Tenant
 from portal import schema
 from portal.db import Database
 from portal.errors import Unavailable
@@ -60,6 +60,33 @@ def test_checks_and_uniques_are_the_same_when_migrated(empty_database: Database,
     Base.metadata.create_all(created.engine)
     assert _constraints(empty_database) == _constraints(created)
     created.dispose()
+
+
+@pytest.mark.parametrize("table", [AuditEntry, DeletionRecord, LedgerEntry])
+def test_rows_cannot_be_changed_or_deleted_when_migrated(empty_database: Database, table: type[Base]) -> None:
+    schema.upgrade(empty_database)
+    rows = {
+        AuditEntry: AuditEntry(action="a.done", actor="kept"),
+        DeletionRecord: DeletionRecord(kind="job", target="job_1", reason="asked", actor="kept", gone={}),
+        LedgerEntry: LedgerEntry(
+            reservation_id="res_1",
+            task="extract",
+            engine="kept",
+            kind="reserved",
+            reason="-",
+            pages=1,
+            day="",
+            month="",
+        ),
+    }
+    with empty_database.transaction() as session:
+        rows[table].tenant_id = "ten_1"
+        session.add(rows[table])
+    for statement in (update(table).values(tenant_id="ten_2"), delete(table)):
+        with pytest.raises(DBAPIError, match="never changed"), empty_database.transaction() as session:
+            session.execute(statement)
+    with empty_database.reading() as session:
+        assert session.execute(select(table.__table__.c.tenant_id)).scalars().all() == ["ten_1"]
 
 
 _BEFORE_HISTORY = "c58499d9da7b"
@@ -302,6 +329,7 @@ _OLD_JOBS: dict[str, tuple[str, bool, list[tuple[str, str | None, int]]]] = {
     "job_run": ("running", False, [("succeeded", "read", 1), ("running", None, 0), ("queued", None, 0)]),
     "job_wait": ("queued", False, [("queued", None, 0)]),
     "job_demo": ("succeeded", True, [("succeeded", "read", 0), ("succeeded", "read", 0)]),
+    "job_show": ("running", True, [("succeeded", "read", 0), ("queued", None, 0)]),
     "job_gone": ("deleted", False, [("succeeded", "read", 1), ("succeeded", "blank", 0)]),
 }
 
@@ -351,12 +379,14 @@ def test_what_was_charged_stays_when_migrated_to_the_ledger_and_back(empty_datab
     with empty_database.reading() as session:
         acme, idle = books.check(session)
         assert (acme.faults, idle.faults) == ([], [])
-        charged = sum(pages for _, _, rows in _OLD_JOBS.values() for _, _, pages in rows)
-        waiting = sum(state in ("queued", "running") for _, _, rows in _OLD_JOBS.values() for state, _, _ in rows)
-        asked = sum(len(rows) for _, is_sample, rows in _OLD_JOBS.values() if not is_sample)
+        counted = [page for _, is_sample, rows in _OLD_JOBS.values() if not is_sample for page in rows]
+        asked, charged = len(counted), sum(pages for _, _, pages in counted)
+        waiting = sum(state in ("queued", "running") for state, _, _ in counted)
         assert acme.entries == (asked, charged, asked - charged - waiting)
         assert (acme.pending, waiting, idle.entries) == (waiting, 3, (0, 0, 0))
         assert strays(session) == {}
+        is_open = select(Reservation.job_id).where(Reservation.closed_at.is_(None)).order_by(Reservation.job_id)
+        assert session.scalars(is_open).all() == ["job_run", "job_wait"]
         bills = receipts(session, "ten_1", list(_OLD_JOBS))
         assert {job: bill.charged for job, bill in bills.items()} == {
             job: sum(pages for _, _, pages in rows) for job, (_, _, rows) in _OLD_JOBS.items()

@@ -92,6 +92,12 @@ def test_no_secret_is_shown_when_settings_are_printed(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PORTAL_DATABASE_URL", "postgresql://u:hunter2hunter2@h/d")
     loaded = settings.load()
     assert "hunter2" not in repr(loaded) + str(list(loaded.rows()))
+    monkeypatch.setenv("PORTAL_VLLM_URL", "http://u:hunter2/@a@10.0.0.5:8000/v1?key=hunter2")
+    monkeypatch.setenv("PORTAL_TRANSLATE_URL", "u:hunter2@h/v1")
+    shown = dict(settings.load().rows())
+    assert shown["PORTAL_VLLM_URL"] == "http://********10.0.0.5:8000/v1********"
+    assert shown["PORTAL_TRANSLATE_URL"] == "********h/v1"
+    assert shown["PORTAL_ADMIN_EMAIL"] == "admin@localhost"
     assert loaded.database_url == "postgresql+psycopg://u:hunter2hunter2@h/d"
 
 

@@ -25,7 +25,8 @@ SELECT 'res_' || substr(jobs.id, 5), jobs.tenant_id, jobs.member_id, jobs.api_ke
     CASE WHEN jobs.is_sample THEN 0 ELSE
         (SELECT count(*) FROM pages p WHERE p.job_id = jobs.id AND p.state NOT IN ('queued', 'running'))
         - (SELECT count(*) FROM usage_entries u WHERE u.job_id = jobs.id AND u.pages > 0) END,
-    jobs.created_at, CASE WHEN jobs.state IN ('queued', 'running') THEN NULL ELSE jobs.finished_at END
+    jobs.created_at, CASE WHEN jobs.is_sample THEN jobs.created_at
+        WHEN jobs.state IN ('queued', 'running') THEN NULL ELSE jobs.finished_at END
 FROM jobs
 """
 # Of a deleted job only its entries are left.

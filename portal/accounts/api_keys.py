@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from models import ApiKey, Member, Tenant
 from models.base import now, within_calendar
 from portal import audit
+from portal.accounts.authority import lock_tenant
 from portal.accounts.members import no_new_jobs
 from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
 from portal.accounts.peppers import Peppers
@@ -161,6 +162,7 @@ def revoke(session: Session, principal: Principal, key_id: str, *, actor: str | 
     Raises NotFound, also for another tenant's key, Forbidden when a member revokes another member's, and
     Unauthenticated when the key that asks for another's end has ended itself.
     """
+    lock_tenant(session, principal.tenant_id)
     if key_id != principal.api_key_id:
         refuse_ended_key(session, principal)
     key, email = _own_row(session, principal, key_id)

@@ -15,12 +15,17 @@ from portal.domain import Principal, Role
 from portal.errors import Forbidden, Unauthenticated
 
 
+def lock_tenant(session: Session, tenant_id: str) -> None:
+    """Alone with what is locked under it, until the transaction ends. It comes first: it is the order of all."""
+    session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
+
+
 def hold_tenant(session: Session, principal: Principal) -> Member:
     """Alone with the tenant's members until the transaction ends; gives the caller's own row.
 
     Raises Unauthenticated when the caller's key has ended or its member was removed.
     """
-    session.execute(select(Tenant.id).where(Tenant.id == principal.tenant_id).with_for_update(key_share=True))
+    lock_tenant(session, principal.tenant_id)
     if principal.api_key_id is not None:
         refuse_ended_key(session, principal)
     member = session.scalars(

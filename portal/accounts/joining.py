@@ -61,8 +61,10 @@ def offer_of(database: Database, token: str, *, address: str | None) -> Offer:
     return _open(database, token, address).offer
 
 
-def join(database: Database, token: str, newcomer: Newcomer) -> Principal:
+def join(database: Database, token: str, newcomer: Newcomer, *, time_zone: str) -> Principal:
     """Makes the account and uses the link up; gives the new member's principal (not yet signed in).
+
+    `time_zone` is that of a tenant of one's own.
 
     Raises as `offer_of` does, InvalidRequest (email_invalid, password_…, tenant_name_…) and Conflict (email_taken,
     tenant_name_taken), after which the link is as good as before.
@@ -70,14 +72,15 @@ def join(database: Database, token: str, newcomer: Newcomer) -> Principal:
     found = _open(database, token, newcomer.address)
     email = checked_email(newcomer.email)
     passwords.check_policy(newcomer.password, email)
-    name = None if found.tenant_id else checked_tenant_name(newcomer.tenant_name)
+    name = "" if found.tenant_id else checked_tenant_name(newcomer.tenant_name)
     password_hash = passwords.hashed(newcomer.password)
     with database.transaction() as session:
+        tenant = _held(session, found.tenant_id) if found.tenant_id else None
         _use_up(session, found, email)
-        if name is not None:
-            principal = insert_tenant(session, name=name, email=email, password_hash=password_hash)
+        if tenant is not None:
+            principal = _insert_member(session, tenant, found.offer.role, email, password_hash)
         else:
-            principal = _insert_member(session, found, email, password_hash)
+            principal = insert_tenant(session, name=name, email=email, password_hash=password_hash, time_zone=time_zone)
         principal = replace(principal, address=stored_address(newcomer.address))
         _record(session, found, principal)
     return principal
@@ -103,14 +106,28 @@ def _find_by_token(session: Session, token: str) -> _Found | None:
     if row is None:
         return None
     invite, tenant = row
-    if tenant is not None and tenant.state == TenantState.SUSPENDED:
+    if tenant is not None:
+        _refuse_shut(tenant)
+    offer = Offer(tenant.name if tenant else None, Role(invite.role), invite.created_by, invite.expires_at)
+    return _Found(invite.id, invite.tenant_id, offer)
+
+
+def _held(session: Session, tenant_id: str) -> Tenant:
+    """The tenant, neither suspended nor deleted until the transaction ends: it was open before the password's hash."""
+    tenant = session.scalars(select(Tenant).where(Tenant.id == tenant_id).with_for_update(read=True)).one_or_none()
+    if tenant is None:
+        raise _invalid()
+    _refuse_shut(tenant)
+    return tenant
+
+
+def _refuse_shut(tenant: Tenant) -> None:
+    if tenant.state == TenantState.SUSPENDED:
         raise Conflict(
             "Nobody can join this tenant at present.",
             code="tenant_not_open",
             remedy="Ask who invited you; the link stays good until it expires.",
         )
-    offer = Offer(tenant.name if tenant else None, Role(invite.role), invite.created_by, invite.expires_at)
-    return _Found(invite.id, invite.tenant_id, offer)
 
 
 def _use_up(session: Session, found: _Found, email: str) -> None:
@@ -124,11 +141,10 @@ def _use_up(session: Session, found: _Found, email: str) -> None:
         raise _invalid()
 
 
-def _insert_member(session: Session, found: _Found, email: str, password_hash: str) -> Principal:
-    tenant = session.scalars(select(Tenant).where(Tenant.id == found.tenant_id)).one()
+def _insert_member(session: Session, tenant: Tenant, role: Role, email: str, password_hash: str) -> Principal:
     member = session.scalars(
         insert_into(session, Member)
-        .values(tenant_id=tenant.id, email=email, password_hash=password_hash, role=found.offer.role.value)
+        .values(tenant_id=tenant.id, email=email, password_hash=password_hash, role=role.value)
         .on_conflict_do_nothing()
         .returning(Member)
     ).one_or_none()

@@ -14,6 +14,7 @@ from models.base import now
 from portal import audit
 from portal.accounts import api_keys
 from portal.accounts.api_keys import ApiKeyView, CreatedKey
+from portal.accounts.authority import lock_tenant
 from portal.accounts.peppers import Peppers
 from portal.accounts.standing import refuse_ended_key
 from portal.domain import Principal
@@ -58,6 +59,7 @@ def rotate(
     principal lacks, Conflict for a key that has ended (api_key_ended) or was replaced already (api_key_replaced), and
     Unauthenticated when the key that asks has ended.
     """
+    lock_tenant(session, principal.tenant_id)
     refuse_ended_key(session, principal)
     old = api_keys.own_key(session, principal, key_id)
     _refuse_ended(old)

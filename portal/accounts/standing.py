@@ -37,7 +37,7 @@ def refuse_ended_key(session: Session, principal: Principal) -> None:
     """Looks again at the principal's key, and holds its row so that it does not end before this transaction does.
 
     For a member in a browser it is the member that must not have been removed. Raises Unauthenticated as `refuse_ended`
-    does. Call it before other rows are locked.
+    does. Call it before other rows are locked but the tenant's (portal/accounts/authority.py).
     """
     if principal.api_key_id is None:
         _refuse_removed(session, principal)

@@ -15,6 +15,7 @@ from portal.accounts.naming import ADMIN_TENANT, stored_address
 from portal.audit import REFUSED, Outcome
 from portal.domain import TenantState
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from portal.wording import as_sentence
 
 MAX_REASON_LENGTH = 300
 
@@ -29,7 +30,7 @@ class TenantSuspended(Forbidden):
 def refuse_suspended(tenant: Tenant) -> None:
     """Raises TenantSuspended with the admin's reason for a tenant in which nobody signs in and no key works."""
     if tenant.state == TenantState.SUSPENDED:
-        reason = f" The admin's reason: {tenant.state_reason}" if tenant.state_reason else ""
+        reason = f" The admin's reason: {as_sentence(tenant.state_reason)}" if tenant.state_reason else ""
         raise TenantSuspended(f"Your tenant is suspended.{reason}")
 
 

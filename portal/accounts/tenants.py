@@ -6,7 +6,6 @@ Unique constraints decide races: of two sign-ups with one name or e-mail, one ge
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -41,7 +40,7 @@ def register(
     email: str,
     password: str,
     address: str | None,
-    time_zone: str = "UTC",
+    time_zone: str,
 ) -> Principal:
     """Signs up a new tenant with its owner; gives the owner's principal (not yet signed in).
 
@@ -66,8 +65,8 @@ def create_tenant(
     name: str,
     email: str,
     password_hash: str,
+    time_zone: str,
     actor: Actor = OPERATOR,
-    time_zone: str = "UTC",
 ) -> Principal:
     """Makes a tenant and its owner for the operator or an admin; gives the owner's principal.
 
@@ -150,17 +149,8 @@ def owner_of(session: Session, tenant_name: str) -> Principal:
     return member_principal(row[0], row[1])
 
 
-def list_tenants(session: Session) -> list[tuple[str, str, datetime]]:
-    """(name, first owner's e-mail, created at) of all tenants, oldest first: for the operator."""
-    rows = session.execute(with_tenant().where(Member.role == Role.OWNER).order_by(Tenant.created_at, Member.id))
-    owners: dict[str, tuple[str, str, datetime]] = {}
-    for member, tenant in rows:
-        owners.setdefault(tenant.id, (tenant.name, member.email, tenant.created_at))
-    return list(owners.values())
-
-
 def insert_tenant(
-    session: Session, *, name: str, email: str, password_hash: str, is_admin: bool = False, time_zone: str = "UTC"
+    session: Session, *, name: str, email: str, password_hash: str, time_zone: str, is_admin: bool = False
 ) -> Principal:
     """The rows of a tenant and its owner, and nothing else. Raises Conflict (tenant_name_taken, email_taken)."""
     tenant = session.scalars(

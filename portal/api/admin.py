@@ -52,7 +52,12 @@ def create_tenant(
     password_hash = passwords.hashed(password)
     with services.database.transaction() as session:
         owner = tenants.create_tenant(
-            session, name=order.name, email=order.email, password_hash=password_hash, actor=admin
+            session,
+            name=order.name,
+            email=order.email,
+            password_hash=password_hash,
+            time_zone=services.settings.accounts.time_zone,
+            actor=admin,
         )
         made = directory.find_tenant(session, owner.tenant_id)
     response.headers["Cache-Control"] = "no-store"
@@ -125,7 +130,8 @@ def set_quota(
 ) -> bodies.QuotaChangeBody:
     """Holds at once; says what it does. With `dry_run` it only says so."""
     with services.database.transaction() as session:
-        if order.dry_run:
+        if order.dry_run:  # its effects tell what the tenant uses
+            audit.record(session, "tenant.read", actor=admin, tenant_id=tenant_id, target=tenant_id)
             return bodies.change_body(limit_edits.preview(session, tenant_id, order.edit()))
         return bodies.change_body(limit_edits.change(session, admin, tenant_id, order.edit(), seen=order.seen))
 

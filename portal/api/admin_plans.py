@@ -74,12 +74,7 @@ def create_plan(services: PortalServices, admin: Admin, order: orders.PlanOrder)
     summary="Change a plan",
     responses=contract.administering("malformed_body", "invalid_request", "plan_unknown", "limit_invalid"),
 )
-def edit_plan(
-    services: PortalServices,
-    admin: Admin,
-    name: Annotated[str, Path(max_length=60, description="The plan's name")],
-    order: orders.PlanEditOrder,
-) -> bodies.PlanBody:
+def edit_plan(services: PortalServices, admin: Admin, name: _PlanName, order: orders.PlanEditOrder) -> bodies.PlanBody:
     """Holds at once for every tenant that has it; limits of a tenant's own stay."""
     with services.database.transaction() as session:
         changed = plans.edit_plan(session, admin, name, order.limits)
@@ -91,8 +86,9 @@ def edit_plan(
 @routes.get("/quota-requests", summary="List requests for more", responses=contract.administering())
 def list_requests(services: PortalServices, admin: Admin, open: _OnlyOpen = False) -> bodies.QuotaRequestList:
     """Open ones first, oldest first; then the 50 decided last."""
-    with services.database.reading() as session:
+    with services.database.transaction() as session:
         found = quota_decisions.list_requests(session, only_open=open)
+        audit.record(session, "quota_requests.read", actor=admin, tenant_id=admin.tenant_id)
         return bodies.QuotaRequestList(data=[bodies.request_body(ask) for ask in found])
 
 

@@ -25,7 +25,7 @@ from portal.api.problems import ProblemRoute, refusal_body, with_openai_error
 from portal.domain import Principal
 from portal.door.failures import too_slow
 from portal.door.image_check import checked
-from portal.door.offer import chosen, require_ready
+from portal.door.offer import chosen
 from portal.door.order import Order, order_of
 from portal.door.passage import Delivery
 from portal.door.spool import MAX_IMAGE_BYTES, SpooledImage
@@ -121,7 +121,6 @@ def _order(services: Services, principal: Principal, body: JsonBody[SpooledImage
     """What is asked, checked. Raises PortalError."""
     asked = checked_request(body)
     engine, vllm = chosen(services.jobs.engines, asked.model)
-    require_ready(services.jobs.engines, engine)
     image = checked(_file(body), max_pixels=vllm.options.profile.image.max_taken_pixels)
     return order_of(asked.asked(), image, engine, vllm, principal)
 

@@ -92,7 +92,7 @@ class ChatRequest(_Part):
         options = self.stream_options.model_dump(exclude_none=True) if self.stream_options else None
         return Asked(
             text=_spoken(self.messages[-1]),
-            system=_text(self.messages[0]) if len(self.messages) > 1 else None,
+            system=_spoken(self.messages[0]) if len(self.messages) > 1 else None,
             sampling={name: value for name, value in given.items() if value is not None},
             max_tokens=self.max_completion_tokens or self.max_tokens,
             is_stream=bool(self.stream),

@@ -98,7 +98,9 @@ REFUSALS: Mapping[str, Refusal] = {
     "file_corrupt": Refusal(422, "The file is damaged, or the data: URL is not base64."),
     "file_encrypted": Refusal(422, "The PDF needs a password."),
     "file_unreadable": Refusal(422, "The file cannot be opened within the limits."),
-    "too_many_pages": Refusal(422, "The document has too many pages."),
+    "too_many_pages": Refusal(
+        422, "The document has too many pages, or more than your tenant may ever have in flight."
+    ),
     "too_many_pixels": Refusal(422, "A page is too large in pixels."),
     "page_out_of_range": Refusal(422, "The page selection names a page that a document does not have."),
     "unknown_model": Refusal(422, "No engine and no checkpoint has this name; /v1/models lists them."),
@@ -136,7 +138,9 @@ REFUSALS: Mapping[str, Refusal] = {
     "search_too_slow": Refusal(503, "The search took too long and was ended; the remedy says how to ask for less."),
     "query_too_slow": Refusal(503, "The database took too long to answer."),
     "internal": Refusal(500, "A fault of the portal; tell the operator the request_id."),
-    "backlog_full": Refusal(503, "The whole portal has as much waiting work as it may hold; see Retry-After."),
+    "backlog_full": Refusal(
+        503, "With these the portal would have more waiting work than it may hold; see Retry-After."
+    ),
     "intake_busy": Refusal(503, "Too many files, of yours or of all, are being opened right now; see Retry-After."),
     "unavailable": Refusal(503, "A part that is needed does not answer; see Retry-After. A job_id: the job goes on."),
     "storage_full": Refusal(503, "The portal's disk is full."),
@@ -259,14 +263,14 @@ def job_retry() -> Responses:
     finished: Responses = {200: {"description": "Finished within `wait`; the body is the same"}}
     own = ("not_found", "page_not_failed", "nothing_to_retry", "page_out_of_range")
     rest = ("malformed_body", "invalid_request", "unknown_model", "task_unavailable", "backlog_full", "unavailable")
-    limits = ("tenant_suspended", "rate_limited", "quota_exhausted", "too_many_in_flight")
+    limits = ("tenant_suspended", "rate_limited", "quota_exhausted", "too_many_in_flight", "too_many_pages")
     return finished | writing(*own, *rest, *limits)
 
 
 def price() -> Responses:
     """The errors of POST /v1/price: what no choice of files or pages would mend."""
     order = ("unknown_model", "task_unavailable", "intake_busy", "unavailable", "storage_full", "storage_unavailable")
-    return writing("no_files", "too_many_files", *_BODY_ERRORS, *order)
+    return writing("no_files", "too_many_files", *_BODY_ERRORS, *order, "rate_limited")
 
 
 def usage_csv() -> Responses:
@@ -289,8 +293,8 @@ def chat() -> Responses:
     own[200]["headers"] = RATE_LIMIT_HEADERS
     asked = ("option_not_offered", "prompt_not_taken", "prompt_not_allowed", "url_refused", "file_empty")
     files = ("file_corrupt", "too_many_pixels", "unknown_model", "task_unavailable")
-    limits = ("tenant_suspended", "rate_limited", "quota_exhausted", "too_many_in_flight", "backlog_full")
-    away = ("unavailable", "storage_full", "storage_unavailable")
+    limits = ("tenant_suspended", "rate_limited", "quota_exhausted", "too_many_in_flight", "too_many_pages")
+    away = ("backlog_full", "unavailable", "storage_full", "storage_unavailable")
     return own | _scoped(Scope.CHAT, *_BODY_ERRORS, *asked, *files, *_ENGINE_ERRORS, *limits, *away)
 
 

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from portal.api.problems import first_invalid, invalid_parameter
 from portal.domain import FieldSpec, Mode, Task, TaskPrompt
-from portal.engine.fields.specs import specs_from_json, specs_from_names, specs_from_schema
+from portal.engine.fields.schemas import specs_from_schema
+from portal.engine.fields.specs import specs_from_json, specs_from_names
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
 from portal.jobs.page_numbers import MAX_TEXT_LENGTH, parse_page_numbers

@@ -39,7 +39,7 @@ from portal.api.problems import ProblemRoute, first_invalid
 from portal.documents.intake import Upload
 from portal.domain import JobState, Principal, Task, TaskPrompt
 from portal.engine.fields.annotation import annotation
-from portal.engine.fields.specs import specs_from_schema
+from portal.engine.fields.schemas import specs_from_schema
 from portal.errors import Conflict, InvalidRequest, NotFound, PageOutOfRange, PortalError, StillRunning, Unavailable
 from portal.http.given import PortalServices
 from portal.jobs import endings, queries

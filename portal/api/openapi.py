@@ -30,6 +30,7 @@ cancelled and deleted."""
 TAGS = (
     ("OCR", "One document in, its text out; clients of Mistral's OCR API work by changing the base URL and the key."),
     ("Jobs", "Hand in files, watch the pages being read, fetch the text in three formats."),
+    ("Templates", "Which fields to read, under a name: those that everybody has, and your tenant's own in versions."),
     ("Chat", "One page image in, as OpenAI's chat API takes it; vLLM's clients work by changing base URL and key."),
     ("Models", "The engines that read pages, and what each can do."),
     ("Usage", "What was used and what is left; what files would cost before they are read."),

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from portal.api import contract
 from portal.api.access import Reader, Submitter
 from portal.api.problems import ProblemRoute
-from portal.engine.fields.specs import specs_from_json, specs_from_schema, specs_to_json
+from portal.engine.fields.schemas import specs_from_schema
+from portal.engine.fields.specs import specs_from_json, specs_to_json
 from portal.http.given import PortalServices
 from portal.jobs import templates
 from portal.jobs.templates import Template

@@ -18,11 +18,15 @@ from portal.api.multipart_form import read_form
 from portal.api.problems import ProblemRoute
 from portal.api.usage_schemas import PriceBody, UsageBody, price_body, usage_body
 from portal.documents.intake import Upload
+from portal.domain import Principal
 from portal.http.given import PortalServices
 from portal.http.usage_csv import usage_csv
 from portal.jobs.price import price
 from portal.jobs.templates import get_template
+from portal.services import Services
+from portal.usage.admission import count_request
 from portal.usage.forecast import runs_out_at
+from portal.usage.refusals import counting_refusals
 from portal.usage.reports import DEFAULT_DAYS, last_days, usage_report
 from portal.usage.standing import standing_of
 
@@ -66,23 +70,32 @@ def download_usage(
 @routes.post(
     "/price",
     summary="Ask what files would cost",
-    response_description="The price; nothing was stored, reserved or counted",
+    response_description="The price; nothing was stored or reserved",
     responses=contract.price(),
     openapi_extra=contract.JOB_FORM,
 )
 async def ask_price(request: Request, services: PortalServices, principal: Submitter) -> PriceBody:
     """Takes the form of POST /v1/jobs and says what that would answer now: pages, what is left, about how long.
 
-    The files are opened and counted, then forgotten: nothing is stored, reserved or counted as a request. `refusal` is
-    what a submission would be refused with at this moment; a file that cannot be read is named in `files`.
+    Pages that were read before in the same way are free: `free_pages` counts them.
+    The files are opened and counted, then forgotten: nothing is stored or reserved. That is work, so asking is one of
+    the tenant's requests a minute. `refusal` is what a submission would be refused with at this moment; a file that
+    cannot be read is named in `files`.
     """
     limits = services.settings.intake
+    await run_in_threadpool(_count, services, principal)
     async with request_folder(services.settings.store.data_dir) as folder:
         form = await read_form(request, folder, limits=limits, text_names=TEXT_NAMES)
         find = partial(get_template, services.jobs, principal.tenant_id)
         order = await run_in_threadpool(order_from, form.texts, max_pages=limits.max_document_pages, find_template=find)
         uploads = [Upload(file.file_name, file.path) for file in form.files]
         return price_body(await run_in_threadpool(price, services.jobs, principal, uploads, order))
+
+
+def _count(services: Services, principal: Principal) -> None:
+    database = services.database
+    with counting_refusals(database, principal.tenant_id), database.transaction() as session:
+        count_request(session, principal)
 
 
 def _days(first_day: date | None, last_day: date | None, today: str) -> tuple[str, str]:

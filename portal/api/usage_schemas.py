@@ -124,7 +124,8 @@ class FilePriceBody(_Body):
 
     file_name: str
     page_count: int
-    pages: int
+    pages: int = Field(description="Pages that would be read, of those that are asked for")
+    free_pages: int = Field(description="The others that are asked for: read before in the same way, they cost nothing")
     error: RefusalBody | None
 
 
@@ -132,7 +133,8 @@ class PriceBody(_Body):
     """What a job would cost now. Nothing was stored, reserved or counted."""
 
     object: Literal["price"] = "price"
-    pages: int
+    pages: int = Field(description="Pages that would be reserved; they count against the limits")
+    free_pages: int = Field(description="Pages beside them that were read before in the same way: they cost nothing")
     pages_left: int | None = Field(description="Pages that may be asked for now, by the tightest limit; null: no limit")
     is_accepted: bool = Field(description="POST /v1/jobs with the same form would be accepted at this moment")
     refusal: RefusalBody | None
@@ -176,6 +178,7 @@ def price_body(found: Price) -> PriceBody:
     """A price."""
     return PriceBody(
         pages=found.pages,
+        free_pages=found.free_pages,
         pages_left=found.standing.pages_left,
         is_accepted=found.refusal is None,
         refusal=_refusal(found.refusal),
@@ -207,7 +210,11 @@ def _share(share: Share) -> ShareBody:
 
 def _file(file: FilePrice) -> FilePriceBody:
     return FilePriceBody(
-        file_name=file.file_name, page_count=file.page_count, pages=file.pages, error=_refusal(file.error)
+        file_name=file.file_name,
+        page_count=file.page_count,
+        pages=file.pages,
+        free_pages=file.free_pages,
+        error=_refusal(file.error),
     )
 
 

@@ -38,7 +38,7 @@ class Event:
 
     @property
     def has_text(self) -> bool:
-        """True when there is text of the answer in it. Raises ValueError when it is not JSON."""
+        """True when there is text of the answer in it, as `has_text`. Raises ValueError when it is not JSON."""
         return bool(self.data) and not self.is_end and has_text(self.value(), "delta")
 
     def value(self) -> dict[str, Any]:
@@ -64,12 +64,12 @@ class EventStream:
 
 
 def has_text(value: dict[str, Any], part: str) -> bool:
-    """Whether the first choice of a completion has text in its `message` or `delta`."""
+    """Whether the first choice of a completion has text in its `message` or `delta`; white space alone is none."""
     choices = value.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     said = choice.get(part) if isinstance(choice, dict) else None
     text = said.get("content") if isinstance(said, dict) else None
-    return isinstance(text, str) and bool(text)
+    return isinstance(text, str) and bool(text.strip())
 
 
 def _cut(text: bytes) -> list[bytes]:

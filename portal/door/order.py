@@ -135,9 +135,11 @@ def _require_own_words(asked: Asked, profile: Profile, principal: Principal) -> 
 
 
 def _is_own(text: str, profile: Profile) -> bool:
+    return text.strip() in {prompt.strip() for prompt in prompts(profile).values()} or _asks_fields(text, profile)
+
+
+def _asks_fields(text: str, profile: Profile) -> bool:
     given = text.strip()
-    if given in {prompt.strip() for prompt in prompts(profile).values()}:
-        return True
     before, _, after = (profile.fields or "").partition("{keys}")
     if not profile.fields or not (given.startswith(before) and given.endswith(after)):
         return False
@@ -146,5 +148,7 @@ def _is_own(text: str, profile: Profile) -> bool:
 
 def _task(asked: Asked, profile: Profile) -> Task:
     """What it is counted as. A prompt of one's own counts as extract."""
-    translating = {ask.text.strip() for ask in profile.translate.values() if ask.text}
-    return Task.TRANSLATE if asked.text and asked.text.strip() in translating else Task.EXTRACT
+    text = asked.text or ""
+    if text.strip() in {ask.text.strip() for ask in profile.translate.values() if ask.text}:
+        return Task.TRANSLATE
+    return Task.FIELDS if _asks_fields(text, profile) else Task.EXTRACT

@@ -22,7 +22,7 @@ from portal.door.offer import require_ready
 from portal.door.order import Letter, Order
 from portal.door.spool import Spool
 from portal.door.upstream import Answer
-from portal.engine.base import Call
+from portal.engine.base import Call, priority_of
 from portal.engine.vllm.failures import AWAY
 from portal.errors import Busy, EngineError
 from portal.jobs.context import JobContext
@@ -171,8 +171,3 @@ class Delivery:
     async def end(self) -> None:
         """Aborts what is under way, frees the place and settles the page. Twice is harmless."""
         await self._stack.aclose()
-
-
-def priority_of(weight: float) -> int:
-    """VLLM's priority, of which lower is sooner, for a tenant's weight: 0 for the usual weight of 1."""
-    return round(10 * (1 - min(weight, 10.0)))

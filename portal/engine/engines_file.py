@@ -69,7 +69,7 @@ def server_options(url: str, model: str, api_key: SecretStr | None, *, setting: 
     """A server by its address and model. Raises SettingsError naming `setting` when they are not one."""
     if not _URL.fullmatch(url):
         raise SettingsError(
-            f"{setting}: '{_shown(url)}' is no address of a server.",
+            f"{setting} is no address of a server.",  # not shown: there may be a password in it
             remedy="Write it like http://10.0.0.5:8000/v1, without user, password or query.",
         )
     if not model.strip():

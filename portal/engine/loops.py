@@ -3,7 +3,8 @@
 Pages do repeat themselves: tables of zeros, dotted leaders, forms of one line forty times. So not the repetition is the
 sign but its length: a unit that follows itself at least six times *and* makes more rows, more letters or a longer line
 than fit on a page. Numbers count as equal where they grow evenly (`1.`, `2.`, `3.` …), never otherwise: a table full
-of different numbers is no loop. The bounds are ours, from A4 in small print: some 100 rows, 90 letters a row. For
+of different numbers is no loop. The bounds are ours, from A4 in small print: some 100 rows, 90 letters a row, or 150
+short rows in columns. In an HTML table rows end where the markup says so: how it is laid out in lines says nothing. For
 comparison, HunyuanOCR's own clients cut after 8 to 10 repeats once 4,000 to 8,000 characters are written.
 """
 
@@ -21,8 +22,9 @@ from typing import Any, Final
 SAFE_DETECTION: Final[dict[str, Any]] = {"max_pattern_size": 64, "min_pattern_size": 1, "min_count": 128}
 
 MIN_REPEATS: Final = 6
-MAX_ROWS: Final = 120
-MAX_INK: Final = 4000
+MAX_ROWS: Final = 150
+MAX_CELLS_IN_ROW: Final = 120
+MAX_INK: Final = 6000
 MAX_LINE_INK: Final = 600
 MAX_COUNTING_LINE_INK: Final = 1200
 MAX_LINE_CHARACTERS: Final = 1200
@@ -33,7 +35,10 @@ _ANCHOR: Final = 24
 _LONGEST_UNIT: Final = 2000
 _CANDIDATES: Final = 40
 _NUMBER = re.compile(r"\d+")
-_ROW_END = re.compile(r"\n|</tr>|<br", re.IGNORECASE)
+_LINE_END = re.compile(r"\n\s*|<br", re.IGNORECASE)
+_TABLE_ROW_END = re.compile(r"</tr", re.IGNORECASE)
+_TABLE_MARK = re.compile(r"</?t[dhr]\b", re.IGNORECASE)
+_MAX_BLANK_LINES: Final = 4 * MAX_ROWS
 _TAG = re.compile(r"</?[a-z][^>]{0,80}>", re.IGNORECASE)
 
 
@@ -114,13 +119,23 @@ class _Run:
         if len(self.starts) - 1 < MIN_REPEATS:
             return False
         span = self.text[self.starts[0] : self.starts[-1]]
-        if len(_ROW_END.findall(span)) > MAX_ROWS:
-            return True
+        is_table = _TABLE_MARK.search(span) is not None
+        rows = len((_TABLE_ROW_END if is_table else _LINE_END).findall(span))
         ink = _ink(span)
-        if ink >= MAX_INK:
+        is_blank_without_end = not is_table and span.count("\n") > _MAX_BLANK_LINES
+        if rows > MAX_ROWS or ink >= MAX_INK or is_blank_without_end:
             return True
-        line_ink = MAX_COUNTING_LINE_INK if self.is_counting else MAX_LINE_INK
-        return not _ROW_END.search(span) and (ink >= line_ink or len(span) >= MAX_LINE_CHARACTERS)
+        if rows:
+            return False
+        return ink >= (MAX_COUNTING_LINE_INK if self.is_counting else MAX_LINE_INK) or _is_too_wide(span, is_table)
+
+
+def _is_too_wide(row: str, is_table: bool) -> bool:
+    """Whether a part of one row has more than one row can, letters or not."""
+    if not is_table:
+        return len(row) >= MAX_LINE_CHARACTERS
+    shown = " ".join(_TAG.sub(" ", row).split())
+    return len(shown) >= MAX_LINE_CHARACTERS or len(_TABLE_MARK.findall(row)) > 2 * MAX_CELLS_IN_ROW
 
 
 def _ink(text: str) -> float:

@@ -10,8 +10,11 @@ from dataclasses import replace
 
 from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call, Engine
-from portal.engine.translation import Translator
+from portal.engine.second_servers import KeptReadings, of_text_model
+from portal.engine.translation import TRANSLATION_VERSION, Translator
+from portal.engine.versions import version
 from portal.engine.vllm.client import ChatClient
+from portal.errors import EngineError
 from portal.languages import NAMES
 
 
@@ -21,6 +24,7 @@ class TranslatingEngine:
     def __init__(self, reader: Engine, client: ChatClient) -> None:
         self.reader = reader
         self._client = client
+        self._kept = KeptReadings()
         self._translator = Translator(client)
 
     @property
@@ -29,6 +33,7 @@ class TranslatingEngine:
         own = self.reader.capability
         return replace(
             own,
+            profile_version=version(own.profile_version, self._client.model, TRANSLATION_VERSION),
             tasks=own.tasks | {Task.TRANSLATE},
             targets=tuple(NAMES),
             unavailable={task: reason for task, reason in own.unavailable.items() if task is not Task.TRANSLATE},
@@ -48,14 +53,20 @@ class TranslatingEngine:
         await self.reader.probe()
 
     async def recognise(self, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL) -> PageText:
-        """Reads one page, and translates its text where the reader cannot. Raises as the two do."""
+        """Reads one page, and translates its text where the reader cannot. Raises EngineError."""
         own = self.reader.capability
         if prompt.task is not Task.TRANSLATE or (Task.TRANSLATE in own.tasks and prompt.language in own.targets):
             return await self.reader.recognise(image, prompt, call)
-        page = await self.reader.recognise(image, replace(prompt, task=Task.EXTRACT, language=None), call)
+        page = self._kept.take(call)
+        if page is None:
+            page = await self.reader.recognise(image, replace(prompt, task=Task.EXTRACT, language=None), call)
         if page.is_blank or page.truncated:
             return page
-        return await self._translator.translated(page, prompt.language or "", call)
+        try:
+            return await self._translator.translated(page, prompt.language or "", call)
+        except EngineError as failure:
+            self._kept.keep(call, page)
+            raise of_text_model(failure) from None
 
     async def close(self) -> None:
         """Closes the reader and the connections to the text model."""

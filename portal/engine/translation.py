@@ -2,7 +2,7 @@
 
 Pages are split at blocks; formulas, code and numbers are not the model's to change: formulas are sent as marks (⟦1⟧)
 and put back, tables go as tables and come back with the same cells, else cell by cell. A piece that comes back broken
-is asked for once more, then kept in its own language rather than lost. The prompt is ours.
+is asked for once more, then kept in its own language rather than lost, and counted. The prompt is ours.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.request import text_body
 from portal.languages import language_name
 
+TRANSLATION_VERSION: Final = 2
 PIECE_CHARACTERS: Final = 3000
 _MAX_CELLS: Final = 400
+_LONGEST_LITERAL: Final = 20_000
 _MOST_TOKENS: Final = 4096
 _PROMPT: Final = (
     "You translate parts of documents into {language}. Answer with the translation alone: no remarks, no quotation "
@@ -32,7 +34,8 @@ _PROMPT: Final = (
 )
 _MARK = re.compile(r"⟦\s*(\d{1,4})\s*⟧")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_LITERAL = ("```", "$$", "\\[")
+_TO_KEEP = re.compile(f"{KEPT.pattern}|{_MARK.pattern}", re.DOTALL)  # also what a page has that looks like a mark
+_LITERAL: Final = {"```": "```", "$$": "$$", "\\[": "\\]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Translator:
         """
         work = _Work(self._client, language, call)
         parts = [await work.piece(piece) for piece in pieces(page.markdown)]
-        translation = Translation(language, "\n\n".join(parts))
+        translation = Translation(language, "\n\n".join(parts), work.untranslated)
         return replace(page, translation=translation, truncated=work.truncated or page.truncated)
 
 
@@ -65,6 +68,8 @@ class _Work:
 
     def __init__(self, client: ChatClient, language: str, call: Call) -> None:
         self.truncated: str | None = None
+        self.untranslated = 0
+        self._cut: str | None = None
         self._client = client
         self._system = _PROMPT.format(language=language_name(language))
         self._call = call
@@ -75,7 +80,7 @@ class _Work:
             return piece.text
         if piece.kind == "table":
             return await self._table(piece.text)
-        return await self._said(piece.text, lambda _: True) or piece.text
+        return await self._said(piece.text, lambda _: True) or self._left(piece.text)
 
     async def _table(self, text: str) -> str:
         rows = table_cells(text)
@@ -84,14 +89,22 @@ class _Work:
         if whole is not None:
             return whole
         if sum(shape) > _MAX_CELLS:
-            return text
+            return self._left(text)
         return to_table([[await self._cell(cell) for cell in row] for row in rows])
 
     async def _cell(self, cell: str) -> str:
         if cell not in self._known:
-            said = await self._said(cell, lambda said: bool(said.strip())) if _WORD.search(cell) else None
-            self._known[cell] = " ".join((said or cell).split()).replace("|", "\\|")
+            said = cell
+            if _WORD.search(cell):
+                said = await self._said(cell, lambda said: bool(said.strip())) or self._left(cell)
+            self._known[cell] = " ".join(said.split()).replace("|", "\\|")
         return self._known[cell]
+
+    def _left(self, text: str) -> str:
+        """The text as it is, since the model broke it; where that was by a loop, the page is marked as cut."""
+        self.untranslated += 1
+        self.truncated = self._cut or self.truncated
+        return text
 
     async def _said(self, text: str, is_whole: Callable[[str], bool]) -> str | None:
         """The text in the other language; None when the model broke it twice."""
@@ -102,7 +115,7 @@ class _Work:
             said = _unmarked(answer.text.strip("\n"), kept)
             if answer.truncated is None and said and is_whole(said):
                 return said
-        self.truncated = answer.truncated or self.truncated
+        self._cut = answer.truncated
         return None
 
 
@@ -123,27 +136,47 @@ def pieces(markdown: str) -> Iterator[_Piece]:
 
 
 def _blocks(markdown: str) -> Iterator[str]:
-    """Parts between blank lines; a formula or code block is one, whatever lines it has."""
-    block: list[str] = []
-    closing = ""
-    for line in markdown.split("\n"):
-        opening = next((mark for mark in _LITERAL if not closing and line.startswith(mark)), "")
-        if opening:
-            end = {"\\[": "\\]"}.get(opening, opening)
-            closing = "" if end in line[len(opening) :] else end
-        elif closing and closing in line:
-            closing = ""
-        if line.strip() or closing:
-            block.append(line)
-        elif block:
-            yield "\n".join(block)
-            block = []
-    if block:
-        yield "\n".join(block)
+    """Parts between blank lines; a formula or code block that begins a line is one, whatever lines it has."""
+    at = 0
+    while at < len(markdown):
+        end = _literal_end(markdown, at)
+        if end is not None:
+            yield markdown[at:end]
+        else:
+            end = _paragraph_end(markdown, at)
+            lines = [line for line in markdown[at:end].split("\n") if line.strip()]
+            yield from ["\n".join(lines)] if lines else []
+        at = end
+
+
+def _paragraph_end(markdown: str, start: int) -> int:
+    """Where the lines from `start` on end: after a blank one, or before a line that begins a literal block."""
+    at = start
+    while True:
+        at = markdown.find("\n", at) + 1
+        if not at:
+            return len(markdown)
+        end = markdown.find("\n", at)
+        if not markdown[at : end if end >= 0 else None].strip() or _literal_end(markdown, at) is not None:
+            return at
+
+
+def _literal_end(markdown: str, start: int) -> int | None:
+    """Where the formula or code block ends that begins at `start` and has its lines to itself; None for other text."""
+    opening = next((mark for mark in _LITERAL if markdown.startswith(mark, start)), None)
+    if opening is None:
+        return None
+    closing = _LITERAL[opening]
+    at = markdown.find(closing, start + len(opening), start + _LONGEST_LITERAL)
+    if at < 0:
+        return None
+    end = markdown.find("\n", at + len(closing))
+    rest = markdown[at + len(closing) : end if end >= 0 else None]
+    return None if rest.strip() else end if end >= 0 else len(markdown)
 
 
 def _kind(block: str) -> str:
-    if block.startswith(_LITERAL):
+    if _literal_end(block, 0) == len(block):
         return "literal"
     return "table" if table_cells(block) else "text"
 
@@ -178,14 +211,14 @@ def _short(line: str, kind: str) -> Iterator[str]:
 
 
 def _marked(text: str) -> tuple[str, list[str]]:
-    """The text with ⟦1⟧, ⟦2⟧ … in place of its formulas and code, and those."""
+    """The text with ⟦1⟧, ⟦2⟧ … in place of its formulas, code and own such marks, and those."""
     kept: list[str] = []
 
     def mark(found: re.Match[str]) -> str:
         kept.append(found.group())
         return f"⟦{len(kept)}⟧"
 
-    return KEPT.sub(mark, text), kept
+    return _TO_KEEP.sub(mark, text), kept
 
 
 def _unmarked(said: str, kept: list[str]) -> str:

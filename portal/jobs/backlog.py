@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from portal.db import lock_across_processes
-from portal.domain import Limit, Principal
+from portal.domain import Principal
 from portal.engine.base import Engine
 from portal.errors import Busy, InvalidRequest, LimitReached
 from portal.jobs import pace
@@ -26,7 +26,8 @@ _BACKLOG_KEY = 0x0C2BAC10  # any fixed number other than the schema's and the di
 def admit_pages(session: Session, context: JobContext, principal: Principal, engine: Engine, ask: Ask) -> Held:
     """Sets the pages aside, in the caller's transaction and before it locks any row.
 
-    Raises Busy, LimitReached, Forbidden (tenant_suspended), and InvalidRequest when they never would fit.
+    Raises Busy and LimitReached, Forbidden (tenant_suspended), and where so many pages would never be let in
+    InvalidRequest or TooManyPages.
     """
     lock_across_processes(session, _BACKLOG_KEY)
     _refuse_backlog(session, principal.tenant_id, context, engine, pages=ask.pages)
@@ -36,12 +37,23 @@ def admit_pages(session: Session, context: JobContext, principal: Principal, eng
         raise _with_pace(session, error, engine, ask.pages) from error
 
 
-def refuse_early(session: Session, context: JobContext, principal: Principal, engine: Engine, *, pages: int) -> Terms:
-    """Raises what `admit_pages` would raise for at least so many pages now; sets nothing aside. Gives the terms."""
+def refuse_early(
+    session: Session,
+    context: JobContext,
+    principal: Principal,
+    engine: Engine,
+    *,
+    pages: int,
+    is_least: bool = False,
+) -> Terms:
+    """Raises what `admit_pages` would raise for so many pages now; sets nothing aside. Gives the terms.
+
+    `is_least` says that there may be more pages, which nobody has counted yet.
+    """
     standing = standing_of(session, principal.tenant_id)
     refuse_suspended(standing.terms)
     _refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
-    refused = refusal(standing.counters, standing.terms.limits, standing.period, pages=pages)
+    refused = refusal(standing.counters, standing.terms.limits, standing.period, pages=pages, is_least=is_least)
     if refused is not None:
         raise _with_pace(session, refused, engine, pages)
     return standing.terms
@@ -62,21 +74,14 @@ def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engin
     if excess > 0:
         drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
         raise Busy(
-            "The portal has as much waiting work as it may hold.",
+            "With these pages the portal would have more waiting work than it may hold.",
             retry_after_seconds=pace.retry_after_seconds(excess, drain_seconds),
         )
 
 
-def _with_pace(session: Session, error: LimitReached, engine: Engine, pages: int) -> LimitReached | InvalidRequest:
+def _with_pace(session: Session, error: LimitReached, engine: Engine, pages: int) -> LimitReached:
     """What is in flight ends at the engine's pace: Retry-After is computed from it."""
-    if error.limit != Limit.PAGES_IN_FLIGHT:
-        return error
-    if pages > error.allowed:
-        return InvalidRequest(
-            f"{pages} pages are more than this tenant may have in flight ({error.allowed}).",
-            code="too_many_pages",
-            remedy="Split the document, choose fewer pages, or ask for more on the Usage page.",
-        )
-    drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
-    error.retry_after_seconds = pace.retry_after_seconds(error.used + pages - error.allowed, drain_seconds)
+    if error.code == "too_many_in_flight":
+        drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
+        error.retry_after_seconds = pace.retry_after_seconds(error.used + pages - error.allowed, drain_seconds)
     return error

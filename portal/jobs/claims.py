@@ -13,24 +13,29 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from models import DocumentRow, Job, Page
 from models.base import now
 from portal.documents.storage import Storage
 from portal.domain import JobState, Mode, PageState, Task, TaskPrompt, TemplateRef
-from portal.engine.fields.specs import specs_from_json, specs_to_json
+from portal.engine.fields.specs import specs_to_json, stored_specs
+from portal.errors import EngineError
 from portal.jobs import reruns, search
 from portal.usage.ledger import EndedPage, Outcome, end_page
 
 MAX_CLAIMS = 10
 STRAY_AFTER = timedelta(seconds=30)
+_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One page that a process works on now. `token` names this claim: `<worker>/<random>`, never used again."""
+    """One page that a process works on now. `token` names this claim: `<worker>/<random>`, never used again.
+
+    `weight` is its tenant's.
+    """
 
     token: str
     page_id: str
@@ -40,6 +45,7 @@ class Claim:
     media_type: str
     prompt: TaskPrompt
     ended: EndedPage
+    weight: float = 1.0
 
     @property
     def tenant_id(self) -> str:
@@ -68,12 +74,12 @@ class Ending:
 def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
     """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules.
 
-    Pages whose twin is being read are left out: they wait for its reading, not for a turn.
+    Pages whose twin is being read are left out: they wait for its reading, not for a turn; and so are postponed ones.
     """
     rows = session.execute(
         select(Page.tenant_id, Page.job_id, func.count())
         .join(Job, Job.id == Page.job_id)
-        .where(Page.state == PageState.QUEUED, Job.engine == engine, reruns.is_free_to_claim())
+        .where(Page.state == PageState.QUEUED, Job.engine == engine, reruns.is_free_to_claim(), _is_due())
         .group_by(Page.tenant_id, Page.job_id, Job.created_at)
         .order_by(Job.created_at, Page.job_id)
     )
@@ -91,14 +97,14 @@ def claim(session: Session, worker: str, tenant_id: str, job_id: str) -> Claim |
         select(Page.id)
         .join(Job, Job.id == Page.job_id)
         .where(Page.tenant_id == tenant_id, Page.job_id == job_id, Page.state == PageState.QUEUED)
-        .where(reruns.is_free_to_claim())
+        .where(reruns.is_free_to_claim(), _is_due())
         .order_by(Page.position)
         .limit(1)
     )
     page = session.execute(
         update(Page)
         .where(Page.id == first.scalar_subquery(), Page.state == PageState.QUEUED)
-        .values(state=PageState.RUNNING, claimed_by=token, attempt=Page.attempt + 1, started_at=now())
+        .values(state=PageState.RUNNING, claimed_by=token, attempt=Page.attempt + 1, started_at=now(), wait_until=None)
         .returning(Page.id, Page.attempt, Page.number, Page.document_id, Page.reservation_id)
         .execution_options(synchronize_session=False)
     ).one_or_none()
@@ -189,6 +195,20 @@ def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
             _requeue(page, is_counted=False)
 
 
+def postpone(session: Session, held: Claim, failure: EngineError) -> None:
+    """Puts the page back for a while, longer each time, since a server that it needs beside the engine is away.
+
+    Claimed MAX_CLAIMS times, which takes half an hour, it fails with `failure`.
+    """
+    for page in _running(session, *_still_held(held)):
+        claimed = page.attempt - page.attempts_before_retry
+        if claimed < MAX_CLAIMS:
+            _requeue(page, is_counted=True)
+            page.wait_until = now() + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (claimed - 1))
+        else:
+            _fail(session, page, failure.code, f"{failure.message} It was tried {claimed} times.", failure.remedy)
+
+
 def release_all(session: Session, worker: str) -> None:
     """Gives all unfinished pages of the worker back, their attempts uncounted: it stops in good order."""
     for page in _running(session, _claimed_by(worker)):
@@ -231,6 +251,11 @@ def _running(session: Session, *conditions: ColumnElement[bool]) -> Sequence[Pag
     jobs = select(Job.id).where(Job.id.in_(select(Page.job_id).where(*found))).order_by(Job.id)
     session.execute(jobs.with_for_update()).all()
     return session.scalars(select(Page).where(*found).with_for_update()).all()
+
+
+def _is_due() -> ColumnElement[bool]:
+    """The condition on a queued Page that it is not postponed."""
+    return or_(Page.wait_until.is_(None), Page.wait_until <= now())
 
 
 def _claimed_by(worker: str) -> ColumnElement[bool]:
@@ -279,7 +304,7 @@ def prompt_of(job: Job) -> TaskPrompt:
     template = job.prompt.get("template")
     return TaskPrompt(
         task=Task(job.task),
-        fields=specs_from_json(job.prompt.get("fields", ())),
+        fields=stored_specs(job.prompt.get("fields", ())),
         language=job.prompt.get("language"),
         template=None if template is None else TemplateRef(template["name"], template["version"]),
         mode=Mode(job.prompt.get("mode", Mode.DOCUMENT)),
@@ -315,14 +340,22 @@ def _still_held(held: Claim) -> tuple[ColumnElement[bool], ...]:
 
 
 def _fail_interrupted(session: Session, page: Page) -> None:
+    times = page.attempt - page.attempts_before_retry
+    _fail(
+        session,
+        page,
+        "interrupted",
+        f"The portal or its engine stopped {times} times while it read this page.",
+        "Send the page again as an image; tell the operator if it happens again.",
+    )
+
+
+def _fail(session: Session, page: Page, code: str, message: str, remedy: str) -> None:
+    """The page is given up, through no fault of its tenant's."""
     job = session.get_one(Job, page.job_id)
     page.state, page.claimed_by = PageState.FAILED, None
     page.finished_at = now()
-    page.error_code = "interrupted"
-    page.error_message = (
-        f"The portal or its engine stopped {page.attempt - page.attempts_before_retry} times while it read this page."
-    )
-    page.error_remedy = "Send the page again as an image; tell the operator if it happens again."
+    page.error_code, page.error_message, page.error_remedy = code, message[:500], remedy[:500]
     ended = EndedPage(page.tenant_id, job.id, page.id, page.reservation_id or "")
     end_page(session, ended, "failed", is_portals_fault=True)
     close_when_done(session, job)

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 
@@ -23,7 +24,7 @@ from portal.jobs import claims
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
 from portal.jobs.engine_watch import watch
-from portal.jobs.execution import EngineAway, execute, internal_failure, settle
+from portal.jobs.execution import EngineAway, PageWaits, execute, internal_failure, settle
 from portal.jobs.gate import Gate, Turn
 from portal.jobs.ownership import Ownership
 from portal.jobs.upkeep import give_back, keep_up
@@ -166,14 +167,14 @@ class Dispatcher:
 
     async def _claim(self, lane: Lane, turn: Turn) -> Claim | None:
         """The next page of the turn's job; its place is given back where there is none any more."""
-        claim = None
+        claim, weight = None, lane.gate.weight_of(turn.tenant_id)
         try:
             claim = await self._claimed(turn)
         finally:
             if claim is None:
                 lane.gate.forget(turn)
                 lane.gate.end()
-        return claim
+        return claim and replace(claim, weight=weight)
 
     async def _claimed(self, turn: Turn) -> Claim | None:
         claiming = asyncio.create_task(asyncio.to_thread(self._claim_next, turn))
@@ -195,6 +196,9 @@ class Dispatcher:
     async def _execute(self, lane: Lane, claim: Claim) -> None:
         try:
             await execute(self._context, claim, lane.engine, lane.gate.slots)
+        except PageWaits as error:
+            log.warning("page waits alone", page=claim.page_id, reason=error.message)
+            await asyncio.to_thread(self._postpone, claim, error)
         except Unavailable as error:
             log.warning("page waits", page=claim.page_id, reason=error.message)
             if isinstance(error, EngineAway):
@@ -222,6 +226,13 @@ class Dispatcher:
                 claims.release(session, claim, is_suspect=is_suspect)
         except Unavailable as error:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
+
+    def _postpone(self, claim: Claim, error: PageWaits) -> None:
+        try:
+            with self._context.database.transaction() as session:
+                claims.postpone(session, claim, error.failure)
+        except Unavailable as away:
+            log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=away.message)
 
     def _release_all(self) -> None:
         try:

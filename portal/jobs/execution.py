@@ -16,7 +16,8 @@ import structlog
 
 from portal.documents.rasterize import rasterize, write_view
 from portal.domain import PageImage, PageState, PageText
-from portal.engine.base import Call, Engine
+from portal.engine.base import Call, Engine, priority_of
+from portal.engine.second_servers import SECOND_AWAY
 from portal.engine.vllm.failures import AWAY, INSTANCE_LOST
 from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
 from portal.jobs import claims, reruns
@@ -26,9 +27,9 @@ from portal.results.serial import page_text_to_json
 
 log = structlog.get_logger()
 
-# The only place that tries a page again: engines and their clients never do.
 FILE_MISSING = "file_missing"
 _PAGES_OWN = frozenset({EngineError.code, "engine_image_refused", "engine_context_too_long"})
+# The only place that tries a page again: engines and their clients never do.
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5
 _JITTER = 0.5  # calls that failed together are not made again together
@@ -45,11 +46,19 @@ class EngineAway(Unavailable):
         self.is_suspect = is_suspect
 
 
+class PageWaits(Unavailable):
+    """A server beside the engine does not answer: this page waits for it, and no other. `failure` says which."""
+
+    def __init__(self, failure: EngineError) -> None:
+        super().__init__(failure.message, code=failure.code, remedy=failure.remedy)
+        self.failure = failure
+
+
 async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
     """Works the page off.
 
-    Raises Unavailable when storage or sandbox are away, EngineAway when the engine is: the page is not to blame and
-    stays claimed, for the dispatcher to release, as it does when it is cancelled.
+    Raises Unavailable when storage or sandbox are away, EngineAway when the engine is, PageWaits when a server beside
+    it is: the page is not to blame and stays claimed, for the dispatcher to release, as it does when it is cancelled.
     """
     began = time.monotonic()
     ending = await _outcome(context, claim, engine, slots)
@@ -117,7 +126,7 @@ async def _read(
 ) -> tuple[PageText | EngineError, int]:
     """Calls the engine, again where it may help, within the page's deadline; also gives the attempts so far.
 
-    Raises EngineAway.
+    Raises EngineAway, PageWaits.
     """
     failures: list[EngineError] = []
     is_pausing = False
@@ -129,7 +138,8 @@ async def _read(
                 if isinstance(reading, PageText):
                     return reading, attempt
                 failures.append(reading)
-                if reading.is_permanent or len(failures) == _ENGINE_CALLS:
+                is_over = reading.is_permanent or reading.code in SECOND_AWAY  # it waits without a slot of the engine
+                if is_over or len(failures) == _ENGINE_CALLS:
                     break
                 is_pausing = True
                 await asyncio.sleep(_backoff_seconds(len(failures)))
@@ -137,6 +147,8 @@ async def _read(
     except TimeoutError:
         if not is_pausing:  # else what failed last is why: an engine that is away does not fail its pages
             failures.append(_too_slow(page_seconds))
+    if failures[-1].code in SECOND_AWAY:
+        raise PageWaits(failures[-1])
     if failures[-1].code in (AWAY, INSTANCE_LOST):
         raise EngineAway(failures[-1].message, is_suspect=any(failure.code != AWAY for failure in failures))
     return failures[-1], claim.attempt + len(failures) - 1
@@ -156,7 +168,7 @@ def _too_slow(page_seconds: int) -> EngineError:
 async def _called(
     engine: Engine, image: PageImage, claim: Claim, attempt: int, *, ends_at: float | None
 ) -> PageText | EngineError:
-    call = Call(request_id=f"{claim.page_id}-{attempt}", ends_at=ends_at)
+    call = Call(f"{claim.page_id}-{attempt}", priority=priority_of(claim.weight), page=claim.page_id, ends_at=ends_at)
     try:
         return await engine.recognise(image, claim.prompt, call)
     except EngineError as failure:

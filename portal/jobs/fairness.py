@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+_REBASED_AFTER = 2.0**20  # of virtual time, where a double still tells 1e-10 apart: a page of weight 100 is 0.01
+_FORGOTTEN_FROM = 1024  # flows
+
 
 class FairQueue:
-    """The virtual clock of one server. Flows are named by strings; a flow that idles gains no credit."""
+    """The virtual clock of one server. Flows are named by strings; a flow that idles gains no credit.
+
+    Only differences of its times matter, so it begins anew at 0 now and then: it never runs out of precision.
+    """
 
     def __init__(self) -> None:
         self._time = 0.0
@@ -26,7 +32,10 @@ class FairQueue:
         return min(flows, key=self._start)
 
     def serve(self, flow: str, *, weight: float = 1.0) -> None:
-        """Counts one page of the flow as served. A flow of weight 2 is served twice as often as one of 1."""
+        """Counts one page of the flow as served. A flow of weight 2 is served twice as often as one of 1.
+
+        `weight` is 0.01–100, as limits have it.
+        """
         start = self._start(flow)
         self._time = start
         self._finish[flow] = start + 1.0 / weight
@@ -37,8 +46,9 @@ class FairQueue:
 
     def _forget_idle(self) -> None:
         # A finish tag at or before the present time says nothing more than its absence does.
-        if len(self._finish) > 1024:
-            self._finish = {flow: tag for flow, tag in self._finish.items() if tag > self._time}
+        if len(self._finish) > _FORGOTTEN_FROM or self._time > _REBASED_AFTER:
+            self._finish = {flow: tag - self._time for flow, tag in self._finish.items() if tag > self._time}
+            self._time = 0.0
 
 
 def pages_ahead(

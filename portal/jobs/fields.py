@@ -103,7 +103,10 @@ def _correct_one(session: Session, principal: Principal, job: Job, correction: C
         raise NotFound("There is no such page.")
     if page.state != PageState.SUCCEEDED or page.fields is None:
         raise Conflict("This page has no fields to correct.", remedy="Wait until it has been read.")
-    page.fields = _corrected(page.fields, specs, correction.path, correction.value, by=principal.label)
+    corrected = _corrected(page.fields, specs, correction.path, correction.value, by=principal.label)
+    if page.result is not None and "fields" not in page.result:
+        page.result = {**page.result, "fields": page.fields}  # what re-runs take (portal/jobs/reruns.py)
+    page.fields = corrected
     audit.record(
         session,
         "field.corrected",
@@ -141,7 +144,8 @@ def _specs(job: Job) -> tuple[FieldSpec, ...]:
 
 def _page(session: Session, tenant_id: str, job_id: str, position: int) -> Page | None:
     own = (Page.tenant_id == tenant_id, Page.job_id == job_id, Page.position == position)
-    return session.scalars(select(Page).where(*own).options(undefer(Page.fields)).with_for_update()).one_or_none()
+    found = select(Page).where(*own).options(undefer(Page.result), undefer(Page.fields))
+    return session.scalars(found.with_for_update()).one_or_none()
 
 
 def _corrected(

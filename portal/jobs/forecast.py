@@ -53,9 +53,7 @@ class Forecast:
         pace_now = self._measure(job.engine)
         if job.id not in own:
             return Outlook(eta_seconds=pace_now.page_seconds if running_pages else 0.0)
-        others = {
-            tenant: sum(jobs.values()) for tenant, jobs in self._of(job.engine).items() if tenant != job.tenant_id
-        }
+        others = self._others(job.engine, job.tenant_id)
         shares = self._shares(job.tenant_id, others)
         first = pages_ahead(1, own, others, job=job.id, shares=shares)
         last = pages_ahead(own[job.id], own, others, job=job.id, shares=shares)
@@ -70,9 +68,8 @@ class Forecast:
         """Seconds until the last of `pages` pages that the tenant would submit now; 0 for none."""
         if not pages:
             return 0.0
-        waiting = self._of(engine)
-        others = {tenant: sum(jobs.values()) for tenant, jobs in waiting.items() if tenant != tenant_id}
-        ahead = pages_ahead(pages, waiting.get(tenant_id, {}), others, job="")
+        own, others = self._of(engine).get(tenant_id, {}), self._others(engine, tenant_id)
+        ahead = pages_ahead(pages, own, others, job="", shares=self._shares(tenant_id, others))
         pace_now = self._measure(engine)
         return max(pace_now.page_seconds, (ahead + 1) * pace_now.drain_seconds)
 
@@ -80,6 +77,10 @@ class Forecast:
         if engine not in self._waiting:
             self._waiting[engine] = claims.waiting(self._session, engine)
         return self._waiting[engine]
+
+    def _others(self, engine: str, tenant_id: str) -> dict[str, int]:
+        """Other tenant → its queued pages."""
+        return {tenant: sum(jobs.values()) for tenant, jobs in self._of(engine).items() if tenant != tenant_id}
 
     def _shares(self, tenant_id: str, others: Mapping[str, int]) -> dict[str, float]:
         """Other tenant → its weight in units of this tenant's."""

@@ -87,6 +87,10 @@ class Gate:
         """Direct requests that wait for their turn."""
         return sum(len(queue) for queue in self._requests.values())
 
+    def weight_of(self, tenant_id: str) -> float:
+        """The tenant's weight, as it was when its waiting work was last looked at."""
+        return self._weights.get(tenant_id, 1.0)
+
     def look(self, pages: dict[str, dict[str, int]], weights: Mapping[str, float]) -> None:
         """Takes over what waits in the database: tenant → job → pages, the oldest job first; and tenants' weights."""
         kept = {tenant: weight for tenant, weight in self._weights.items() if tenant in self._requests}
@@ -179,7 +183,7 @@ class Gate:
 
     def _serve(self, turn: Turn) -> None:
         self._under_way += 1
-        self._tenants.serve(turn.tenant_id, weight=self._weights.get(turn.tenant_id, 1.0))
+        self._tenants.serve(turn.tenant_id, weight=self.weight_of(turn.tenant_id))
         self._flows.setdefault(turn.tenant_id, FairQueue()).serve(turn.flow)
 
     def _forget_idle(self, tenant_id: str) -> None:

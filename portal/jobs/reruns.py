@@ -12,9 +12,10 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import structlog
-from sqlalchemy import ColumnElement, exists, func, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, case, exists, func, insert, literal, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from models import Job, Page, SearchText
@@ -45,12 +46,12 @@ class Way:
         return hashlib.sha256(said.encode()).hexdigest()
 
 
-def readings(session: Session, tenant_id: str, keys: Collection[str]) -> dict[str, str]:
-    """Key → the page that has its reading, for those keys that have one. They stay until the transaction ends."""
+def readings(session: Session, tenant_id: str, keys: Collection[str], *, is_held: bool = True) -> dict[str, str]:
+    """Key → the page that has its reading, for those keys that have one. `is_held`: until the transaction ends."""
     found: dict[str, str] = {}
     asked = sorted(set(keys))
     for start in range(0, len(asked), _BATCH):
-        rows = session.execute(
+        found_here = (
             select(Page.rerun_key, Page.id)
             .where(
                 Page.tenant_id == tenant_id,
@@ -58,8 +59,8 @@ def readings(session: Session, tenant_id: str, keys: Collection[str]) -> dict[st
                 Page.state == PageState.SUCCEEDED,
             )
             .order_by(Page.id)
-            .with_for_update(read=True)
         )
+        rows = session.execute(found_here.with_for_update(read=True) if is_held else found_here)
         found |= {key: page_id for key, page_id in rows if key is not None}
     return found
 
@@ -144,7 +145,7 @@ def _is_read_elsewhere(tenant_id: str) -> ColumnElement[bool]:
 
 
 def _copy(session: Session, storage: Storage, job: Job, page_ids: Sequence[str]) -> None:
-    """Result, scores, text for the search and image of each page's source become its own."""
+    """Result, scores, text for the search and image of each page's source become its own, as they were read."""
     for start in range(0, len(page_ids), _BATCH):
         _copy_rows(session, job, page_ids[start : start + _BATCH])
         _link_views(session, storage, job, page_ids[start : start + _BATCH])
@@ -152,12 +153,13 @@ def _copy(session: Session, storage: Storage, job: Job, page_ids: Sequence[str])
 
 def _copy_rows(session: Session, job: Job, page_ids: Sequence[str]) -> None:
     source = aliased(Page)
+    own = {name: getattr(source, name) for name in ("result", "confidence", "lines_to_check", "is_blank")}
     given = {
-        name: select(getattr(source, name))
+        name: select(column)
         .where(source.tenant_id == job.tenant_id, source.id == Page.reused_page_id)
         .correlate(Page)
         .scalar_subquery()
-        for name in ("result", "fields", "confidence", "lines_to_check", "is_blank")
+        for name, column in (own | {"fields": _fields_as_read(source)}).items()
     }
     session.execute(
         update(Page)
@@ -171,6 +173,12 @@ def _copy_rows(session: Session, job: Job, page_ids: Sequence[str]) -> None:
         .where(Page.tenant_id == job.tenant_id, SearchText.tenant_id == job.tenant_id, Page.id.in_(page_ids))
     )
     session.execute(insert(SearchText).from_select(["id", "tenant_id", "job_id", "page_id", "folded"], texts))
+
+
+def _fields_as_read(source: type[Page]) -> ColumnElement[Any]:
+    """Without what a person made of them since (portal/jobs/fields.py)."""
+    read = source.result["fields"]
+    return case((read.as_string().is_not(None), read), else_=source.fields)
 
 
 def _link_views(session: Session, storage: Storage, job: Job, page_ids: Sequence[str]) -> None:

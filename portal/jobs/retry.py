@@ -112,6 +112,7 @@ def _queue_again(session: Session, job: Job, positions: Collection[int] | None, 
             state=PageState.QUEUED,
             reservation_id=reservation_id,
             attempts_before_retry=Page.attempt,
+            wait_until=None,
             started_at=None,
             finished_at=None,
         )

@@ -6,7 +6,6 @@ search of neither database cuts Chinese or Japanese into words), and is the same
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -16,16 +15,16 @@ from sqlalchemy.orm import Session
 from models import Job, SearchText
 from portal.db import Database
 from portal.errors import InvalidRequest
+from portal.texts import storable
 
 MAX_WORDS = 8
 MAX_CHARACTERS = 200
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def folded(text: str) -> str:
     """The form in which texts are compared: case, width and spacing do not count."""
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(_UNSTORABLE.sub("\ufffd", plain).split())
+    return " ".join(storable(plain).split())
 
 
 def remember_names(session: Session, job: Job, file_names: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from portal.documents.intake import Admitted, PlanBounds, Upload, admit, sha256_
 from portal.documents.storage import storage_errors
 from portal.domain import JobState, PageState, Principal, Scope, Task, TaskPrompt
 from portal.engine.base import Engine
-from portal.errors import Forbidden, InvalidRequest, LimitReached, PageOutOfRange, Unavailable
+from portal.errors import Busy, Forbidden, InvalidRequest, LimitReached, PageOutOfRange, Unavailable
 from portal.jobs import claims, reruns, search
 from portal.jobs.backlog import admit_pages, refuse_early
 from portal.jobs.context import DEFAULT, JobContext, require_task
@@ -167,24 +167,28 @@ def _early_look(
 ) -> PlanBounds:
     """Refuses before any file is opened (what counts is inside the transaction); gives what a file may be.
 
-    Where nothing is left, files that the tenant has stored before pass: their pages may have been read, and be free.
+    Where too little is left, files that the tenant has stored before ask for nothing: their pages may have been read,
+    and be free.
     """
     pages = 0 if order.is_sample else len(uploads)
     with context.database.reading() as session:
         try:
-            terms = refuse_early(session, context, principal, engine, pages=pages)
-        except LimitReached:
-            if order.is_fresh or not _are_known(session, principal.tenant_id, uploads):
+            terms = refuse_early(session, context, principal, engine, pages=pages, is_least=True)
+        except (LimitReached, Busy):
+            if order.is_fresh or order.is_sample:
                 raise
-            terms = refuse_early(session, context, principal, engine, pages=0)
+            unknown = _unknown(session, principal.tenant_id, uploads)
+            terms = refuse_early(session, context, principal, engine, pages=unknown, is_least=True)
     return PlanBounds(terms.plan, terms.limits.max_file_bytes, terms.limits.max_document_pages)
 
 
-def _are_known(session: Session, tenant_id: str, uploads: Sequence[Upload]) -> bool:
+def _unknown(session: Session, tenant_id: str, uploads: Sequence[Upload]) -> int:
+    """How many of the files the tenant has not stored before."""
     with storage_errors():
-        wanted = {sha256_of(upload.path) for upload in uploads}
-    own = (DocumentRow.tenant_id == tenant_id, DocumentRow.sha256.in_(wanted))
-    return set(session.scalars(select(DocumentRow.sha256).where(*own))) == wanted
+        wanted = [sha256_of(upload.path) for upload in uploads]
+    own = (DocumentRow.tenant_id == tenant_id, DocumentRow.sha256.in_(set(wanted)))
+    known = set(session.scalars(select(DocumentRow.sha256).where(*own)))
+    return sum(sha256 not in known for sha256 in wanted)
 
 
 def _insert(
@@ -193,7 +197,7 @@ def _insert(
     """Sets aside what is to be read, and stores the job; pages that were read before take their readings."""
     engine = context.engines.get(order.engine)
     job = _job_row(principal, documents, order, engine)
-    pages = _page_rows(job, documents)
+    pages = _page_rows(job, documents, way_of(principal.tenant_id, order, engine))
     _take_over(session, job, pages)
     count = 0 if order.is_sample else sum(page.reused_page_id is None for page in pages)
     reason: Literal["sample", "submitted"] = "sample" if order.is_sample else "submitted"
@@ -269,9 +273,13 @@ def _document_row(principal: Principal, document: _Stored) -> DocumentRow:
     )
 
 
-def _page_rows(job: Job, documents: Sequence[_Stored]) -> list[Page]:
+def way_of(tenant_id: str, order: Order, engine: Engine) -> reruns.Way:
+    """How the order's pages are read: those that were read in the same way before are free."""
+    return reruns.Way(tenant_id, order.prompt, engine.capability.name, engine.capability.profile_version)
+
+
+def _page_rows(job: Job, documents: Sequence[_Stored], way: reruns.Way) -> list[Page]:
     numbered = [(document, number) for document in documents for number in document.page_numbers]
-    way = reruns.Way(job.tenant_id, claims.prompt_of(job), job.engine, job.engine_profile)
     return [
         Page(
             id=new_id("pag"),

@@ -11,11 +11,13 @@ from typing import Any
 from sqlalchemy import Select, func, select, update
 from sqlalchemy.orm import Session
 
-from models import FieldTemplate, Tenant
+from models import FieldTemplate
 from models.base import now
 from portal import audit
+from portal.accounts.authority import lock_tenant
+from portal.accounts.standing import refuse_ended_key
 from portal.domain import FieldSpec, Principal, Scope, TemplateRef
-from portal.engine.fields.specs import checked, specs_from_json, specs_to_json
+from portal.engine.fields.specs import checked, specs_to_json, stored_specs
 from portal.engine.fields.templates import BUILT_IN, TITLES, VERSION
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs.context import JobContext
@@ -59,22 +61,23 @@ def get_template(context: JobContext, tenant_id: str, name: str) -> Template:
     with context.database.reading() as session:
         row = session.scalars(_newest(tenant_id).where(FieldTemplate.name == name)).one_or_none()
     if row is None:
-        raise NotFound(f"There is no template '{name}'.", remedy="GET /v1/templates lists them.")
+        raise _unknown(name)
     return _template(row)
 
 
 def save_template(context: JobContext, principal: Principal, name: str, specs: Sequence[FieldSpec]) -> Template:
     """Saves the specs as the next version of the tenant's template; unchanged ones make no new version.
 
-    Raises Forbidden, InvalidRequest for a name or specs that cannot be, Conflict when there are too many.
+    Raises Forbidden, InvalidRequest for a name or specs that cannot be, Conflict when there are too many, and
+    Unauthenticated when the key that asks has ended.
     """
     _require_ocr(principal)
     name, rows = _checked_name(name), specs_to_json(checked(specs))
     if not rows:
         raise InvalidRequest("A template needs at least one field.", remedy="Add a row.")
     with context.database.transaction() as session:
-        # One at a time for a tenant: two at once would give out the same version.
-        session.execute(select(Tenant.id).where(Tenant.id == principal.tenant_id).with_for_update())
+        lock_tenant(session, principal.tenant_id)  # two at once would give out the same version
+        refuse_ended_key(session, principal)
         newest = session.scalars(_newest(principal.tenant_id).where(FieldTemplate.name == name)).one_or_none()
         if newest is not None and newest.rows == rows:
             return _template(newest)
@@ -84,11 +87,15 @@ def save_template(context: JobContext, principal: Principal, name: str, specs: S
 
 
 def delete_template(context: JobContext, principal: Principal, name: str) -> None:
-    """Takes the tenant's template away; runs that used it keep their fields. Raises Forbidden, NotFound, Conflict."""
+    """Takes the tenant's template away; runs that used it keep their fields.
+
+    Raises Forbidden, NotFound, Conflict, and Unauthenticated when the key that asks has ended.
+    """
     _require_ocr(principal)
     if name in BUILT_IN:
         raise Conflict(f"'{name}' is one of the templates that everybody has.", remedy="Only your own can be deleted.")
     with context.database.transaction() as session:
+        refuse_ended_key(session, principal)
         gone = session.execute(
             update(FieldTemplate)
             .where(
@@ -100,8 +107,12 @@ def delete_template(context: JobContext, principal: Principal, name: str) -> Non
             .returning(FieldTemplate.id)
         ).all()
         if not gone:
-            raise NotFound(f"There is no template '{name}'.", remedy="GET /v1/templates lists them.")
+            raise _unknown(name)
         _record(session, principal, "template.deleted", name, versions=len(gone))
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"There is no template '{name}'.", remedy="Choose one of the list; it may have been deleted.")
 
 
 def _built_in() -> list[Template]:
@@ -143,7 +154,7 @@ def _next_version(
 
 
 def _template(row: FieldTemplate) -> Template:
-    return Template(row.name, row.name, row.version, specs_from_json(row.rows), row.created_at)
+    return Template(row.name, row.name, row.version, stored_specs(row.rows), row.created_at)
 
 
 def _checked_name(name: str) -> str:

@@ -137,7 +137,12 @@ def _markdown_page(page: ReadPage) -> str:
 
 
 def _translated_into(translation: Translation) -> str:
-    return f"Translation into {language_name(translation.language)}"
+    return f"Translation into {language_name(translation.language)}{_kept(translation.untranslated)}"
+
+
+def _kept(parts: int) -> str:
+    """What is said of a translation's parts that stayed in their own language."""
+    return f" ({parts} {'part' if parts == 1 else 'parts'} could not be translated)" if parts else ""
 
 
 def _code(name: str) -> str:

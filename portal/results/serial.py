@@ -5,20 +5,17 @@ skew_degrees, confidence (0–1 or null), truncated ("repetition", "length" or n
 score should be compared with the page; null without scores), markdown, text (derived, for reading), lines [{text,
 box [x0, y0, x1, y1] or null, score (0–1 or null), quad [x, y of 4 corners] or null}], blocks [{kind "text" | "table",
 rows: rows of cells, each cell the indices of its lines, markdown: where the engine wrote it itself}], figures [boxes],
-translation {language, markdown} or null, and for the task fields `fields` (see field_to_json). Boxes are pixels of the
-upright page.
+translation {language, markdown, untranslated: how many parts stayed in their own language, where any did} or null, and
+for the task fields `fields` (see field_to_json). Boxes are pixels of the upright page.
 """
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any
 
 from portal.domain import Block, FieldOriginal, FieldState, FieldValue, Line, PageText, Translation
-
-# Postgres stores neither NUL nor lone surrogates, and an engine may answer with either.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+from portal.texts import storable
 
 
 def page_text_to_json(page: PageText) -> dict[str, Any]:
@@ -31,8 +28,8 @@ def page_text_to_json(page: PageText) -> dict[str, Any]:
         "confidence": page.confidence,
         "truncated": page.truncated,
         "check_below": page.check_below,
-        "markdown": _storable(page.markdown),
-        "text": _storable(page.text),
+        "markdown": storable(page.markdown),
+        "text": storable(page.text),
         "lines": [_line_to_json(line) for line in page.lines],
         "blocks": [_block_to_json(block) for block in page.blocks],
         "figures": [list(box) for box in page.figures],
@@ -68,7 +65,7 @@ def field_to_json(value: FieldValue) -> dict[str, Any]:
     """
     original = value.original
     return {
-        "name": _storable(value.name),
+        "name": storable(value.name),
         "value": _text(value.value),
         "raw": _text(value.raw),
         "currency": value.currency,
@@ -78,7 +75,7 @@ def field_to_json(value: FieldValue) -> dict[str, Any]:
         "score": value.score,
         "how": _text(value.how),
         "state": value.state.value,
-        "messages": [_storable(message) for message in value.messages],
+        "messages": [storable(message) for message in value.messages],
         "original": None
         if original is None
         else {"value": _text(original.value), "raw": _text(original.raw), "currency": original.currency},
@@ -112,16 +109,12 @@ def field_from_json(stored: dict[str, Any]) -> FieldValue:
 
 
 def _text(text: str | None) -> str | None:
-    return None if text is None else _storable(text)
-
-
-def _storable(text: str) -> str:
-    return _UNSTORABLE.sub("\ufffd", text)
+    return None if text is None else storable(text)
 
 
 def _line_to_json(line: Line) -> dict[str, Any]:
     return {
-        "text": _storable(line.text),
+        "text": storable(line.text),
         "box": None if line.box is None else list(line.box),
         "score": line.score,
         "quad": None if line.quad is None else list(line.quad),
@@ -140,7 +133,7 @@ def _line_from_json(stored: dict[str, Any]) -> Line:
 
 def _block_to_json(block: Block) -> dict[str, Any]:
     shown = {"kind": block.kind, "rows": [[list(cell) for cell in row] for row in block.rows]}
-    return shown if block.markdown is None else {**shown, "markdown": _storable(block.markdown)}
+    return shown if block.markdown is None else {**shown, "markdown": storable(block.markdown)}
 
 
 def _block_from_json(stored: dict[str, Any]) -> Block:
@@ -148,9 +141,12 @@ def _block_from_json(stored: dict[str, Any]) -> Block:
     return Block(kind=stored["kind"], rows=rows, markdown=stored.get("markdown"))
 
 
-def _translation_to_json(translation: Translation) -> dict[str, str]:
-    return {"language": translation.language, "markdown": _storable(translation.markdown)}
+def _translation_to_json(translation: Translation) -> dict[str, Any]:
+    untranslated = {"untranslated": translation.untranslated} if translation.untranslated else {}
+    return {"language": translation.language, "markdown": storable(translation.markdown), **untranslated}
 
 
-def _translation_from_json(stored: dict[str, str] | None) -> Translation | None:
-    return None if stored is None else Translation(stored["language"], stored["markdown"])
+def _translation_from_json(stored: dict[str, Any] | None) -> Translation | None:
+    if stored is None:
+        return None
+    return Translation(stored["language"], stored["markdown"], stored.get("untranslated", 0))

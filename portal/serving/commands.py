@@ -24,9 +24,12 @@ _UTILISATION_MARGIN = 1.15
 
 
 def environment(fleet: FleetConfiguration) -> dict[str, str]:
-    """The operator's own, without the portal's settings and secrets, offline, and on the one device."""
+    """The operator's own, without the portal's settings and secrets, offline, and on the one device.
+
+    A card's number means the same as to NVML, which planned for it: by default CUDA counts the fastest first.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PORTAL_")}
-    device = {} if fleet.is_cpu else {"CUDA_VISIBLE_DEVICES": fleet.device}
+    device = {} if fleet.is_cpu else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": fleet.device}
     return {**inherited, **_OFFLINE, **device, **fleet.engine.environ}
 
 

@@ -1,4 +1,4 @@
-"""Steers a fleet from elsewhere: the command line and the portal ask its control socket through this."""
+"""Steers a fleet from another process: the command line asks its control through this, other programs may."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from portal.errors import Conflict, NotFound, PortalError, Unavailable
+from portal.serving.verifying import Verification
 
 _ANSWER_SECONDS = 35.0
 _VERIFY_SECONDS = 630.0
@@ -36,9 +37,10 @@ class FleetControl:
         """One instance, or all, one by one. Raises PortalError."""
         self._ask("POST", "/restart" if number is None else f"/instances/{number}/restart")
 
-    def verify(self) -> str:
-        """What the check of all tensors says. Raises PortalError when one is damaged."""
-        return str(self._ask("POST", "/verify", seconds=_VERIFY_SECONDS)["verified"])
+    def verify(self) -> Verification:
+        """What the check of all tensors found. Raises PortalError when they could not be checked."""
+        found = self._ask("POST", "/verify", seconds=_VERIFY_SECONDS)
+        return Verification(str(found["said"]), bool(found["is_damaged"]))
 
     def down(self) -> None:
         """Raises PortalError."""

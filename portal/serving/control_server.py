@@ -13,10 +13,10 @@ import logging
 import re
 import socket
 import stat
-import subprocess
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,15 +24,13 @@ from secrets import compare_digest
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import NotFound, PortalError, SettingsError, Unavailable
-from portal.serving.commands import environment
-from portal.serving.configuration import FleetConfiguration
+from portal.serving.verifying import verified
 
 if TYPE_CHECKING:
     from portal.serving.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 _COMMAND_SECONDS = 30
-_VERIFY_SECONDS = 600
 _SHORTEST_TOKEN = 32
 _INSTANCE = re.compile(r"/instances/(\d{1,4})/(drain|restart)")
 _STATUS = {
@@ -66,7 +64,7 @@ class Control:
         elif method == "POST" and instance is not None:
             self._done(self._supervisor.restart([int(instance[1])]))
         elif method == "POST" and path == "/verify":
-            return {"verified": verified(self._supervisor.fleet)}
+            return asdict(verified(self._supervisor.fleet))
         elif method == "POST" and path == "/down":
             self._loop.call_soon_threadsafe(self._supervisor.down)
         else:
@@ -78,38 +76,32 @@ class Control:
         return asyncio.run_coroutine_threadsafe(command, self._loop).result(timeout=_COMMAND_SECONDS)
 
 
-def verified(fleet: FleetConfiguration) -> str:
-    """Has every tensor of the running store checked, in vLLM's environment. Raises Unavailable with what is damaged."""
-    command = [str(fleet.vllm_python), "-m", "ocr_shared_weights.verify", "--socket", str(fleet.store_socket)]
-    try:
-        done = subprocess.run(  # noqa: S603
-            command, env=environment(fleet), capture_output=True, text=True, timeout=_VERIFY_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"The store could not be verified: {error}.", remedy="See whether the store runs.") from error
-    if done.returncode != 0:
-        message, _, remedy = done.stderr.strip().rpartition("\n")
-        raise Unavailable(f"The store's weights do not pass: {message or remedy}", remedy=remedy)
-    return done.stdout.strip()
-
-
 @contextmanager
 def serving_control(supervisor: Supervisor, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Listens while the fleet is up. Raises SettingsError for a token that is none, or a port that is taken."""
     fleet = supervisor.fleet
-    servers: list[ThreadingHTTPServer] = [_unix_server(fleet.control_socket, Control(supervisor, loop, None))]
-    try:
+    with ExitStack() as answering:
+        private = _unix_server(fleet.control_socket, Control(supervisor, loop, None))
+        answering.callback(fleet.control_socket.unlink, missing_ok=True)
+        answering.enter_context(_answering(private))
         if fleet.control.port is not None and fleet.control.token_file is not None:
             control = Control(supervisor, loop, read_token(fleet.control.token_file))
-            servers.append(_tcp_server(fleet.control.host, fleet.control.port, control))
-        for server in servers:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            answering.enter_context(_answering(_tcp_server(fleet.control.host, fleet.control.port, control)))
+        yield
+
+
+@contextmanager
+def _answering(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Answers in a thread; its loop is ended before its socket is closed, which it would else ask without end."""
+    thread = threading.Thread(target=server.serve_forever, name="fleet control", daemon=True)
+    try:
+        thread.start()
         yield
     finally:
-        for server in servers:
-            if threading.current_thread() is threading.main_thread():
-                server.server_close()
-        fleet.control_socket.unlink(missing_ok=True)
+        if thread.ident is not None:
+            server.shutdown()
+            thread.join()
+        server.server_close()
 
 
 def read_token(path: Path) -> str:

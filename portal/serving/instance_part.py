@@ -19,7 +19,7 @@ from portal.serving.commands import environment, instance_command, instance_name
 from portal.serving.configuration import FleetConfiguration
 from portal.serving.failures import Failures
 from portal.serving.memory_plan import MemoryPlan
-from portal.serving.parts import Ended, PartState, death
+from portal.serving.parts import Ended, PartState, death, started
 from portal.serving.probing import Activity, activity, reads_a_page
 from portal.serving.process_groups import ProcessGroup
 from portal.serving.router_part import RouterPart
@@ -56,7 +56,6 @@ class InstancePart:
         self._group: ProcessGroup | None = None
         self._order: Order = "run"
         self._ordered = asyncio.Event()
-        self._state_changed = asyncio.Condition()
         self._activity: Activity | None = None
         self._last_probe = 0.0
 
@@ -64,6 +63,7 @@ class InstancePart:
         """Runs it as ordered, until cancelled."""
         while True:
             await self._obey()
+            self.state = PartState.WAITING
             try:
                 async with self._context.turn:
                     await self._start()
@@ -73,24 +73,29 @@ class InstancePart:
                 await self._fail(ended.reason)
             self.settled.set()
 
-    async def order(self, order: Order) -> None:
+    def order(self, order: Order) -> None:
         """Interrupts what it does. `restart` and `run` also end a crash loop's rest."""
         if order != "drain":
             self.failures.forget()
         self._order = order
         self._ordered.set()
 
-    async def wait_for(self, *states: PartState) -> PartState:
-        """The first of these states that it comes to."""
-        async with self._state_changed:
-            await self._state_changed.wait_for(lambda: self.state in states and not self._ordered.is_set())
-            return self.state
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an order waits that it has not begun to obey: it may be in the midst of a probe."""
+        return self._ordered.is_set()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether pages come to it, and nobody has asked it to end that."""
+        is_picked = self.url in self._context.router.workers
+        return self.state is PartState.READY and is_picked and not self.is_ordered
 
     async def stop(self) -> None:
         """Takes it from the router and ends it; what it reads gets the grace that vLLM was given."""
         await self._context.router.remove(self.url)
         await self._end()
-        await self._become(PartState.STOPPED)
+        self.state = PartState.STOPPED
 
     def shown(self) -> dict[str, Any]:
         """For status. What is not known is None, never 0."""
@@ -121,11 +126,11 @@ class InstancePart:
             await self._drain()
         elif self._order == "drain":
             await self._drain()
-            await self._become(PartState.STOPPED)
+            self.state = PartState.STOPPED
             await self._ordered.wait()
             await self._obey()
         elif self.failures.is_crash_loop:
-            await self._become(PartState.FAILED)
+            self.state = PartState.FAILED
             _log.error(
                 "%s failed %d times and is not started again: %s", self.name, self.failures.total, self.last_error
             )
@@ -136,7 +141,7 @@ class InstancePart:
         if self._group is None:
             return
         was_ready = self.state is PartState.READY
-        await self._become(PartState.DRAINING)
+        self.state = PartState.DRAINING
         await self._context.router.remove(self.url)
         if was_ready:
             await self._until_idle(self._group)
@@ -151,16 +156,15 @@ class InstancePart:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _start(self) -> None:
-        await self._become(PartState.WAITING)
         while not (self._context.store_ready.is_set() or self._ordered.is_set()):
             await self._pause(0.5)
         if self._ordered.is_set():
             return
-        await self._become(PartState.STARTING)
+        self.state = PartState.STARTING
         self.starts += 1
         command = instance_command(self._fleet, self._context.plan, self.number)
         folder = self._fleet.run_dir / "logs"
-        self._group = await ProcessGroup.start(self.name, command, environment(self._fleet), folder)
+        self._group = await started(self.name, command, environment(self._fleet), folder)
         deadline = time.monotonic() + self._fleet.patience.start_seconds
         while await activity(self._context.http, self.url) is None:
             self._refuse_death()
@@ -172,7 +176,7 @@ class InstancePart:
         await self._probe(max(1.0, deadline - time.monotonic()))
         await self._context.router.add(self.url)
         self.ready_since, self.last_error = time.time(), ""
-        await self._become(PartState.READY)
+        self.state = PartState.READY
         _log.info("%s is ready at %s", self.name, self.url)
 
     async def _watch(self) -> None:
@@ -207,7 +211,7 @@ class InstancePart:
         self._last_probe = time.monotonic()
 
     async def _fail(self, reason: str) -> None:
-        self.last_error = reason
+        self.state, self.last_error = PartState.BACKOFF, reason
         _log.error("%s %s", self.name, reason)
         self.failures.add()
         await self._context.router.remove(self.url)
@@ -215,7 +219,6 @@ class InstancePart:
         if group is not None:
             await group.kill()
         if not self.failures.is_crash_loop:
-            await self._become(PartState.BACKOFF)
             await self._pause(self.failures.backoff_seconds)
 
     async def _end(self) -> None:
@@ -229,11 +232,6 @@ class InstancePart:
             await asyncio.wait_for(self._ordered.wait(), seconds)
         except TimeoutError:
             return
-
-    async def _become(self, state: PartState) -> None:
-        async with self._state_changed:
-            self.state = state
-            self._state_changed.notify_all()
 
     def _refuse_death(self) -> None:
         if self._group is not None and self._group.status is not None:

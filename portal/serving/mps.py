@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from portal.errors import SettingsError, Unavailable
+from portal.serving.commands import environment
 from portal.serving.configuration import FleetConfiguration
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def daemon(fleet: FleetConfiguration) -> Iterator[None]:
     folder = fleet.run_dir / "mps"
     folder.mkdir(mode=0o700, exist_ok=True)
     os.environ["CUDA_MPS_PIPE_DIRECTORY"] = os.environ["CUDA_MPS_LOG_DIRECTORY"] = str(folder)
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": fleet.device}
+    environ = environment(fleet)
     _log.warning("MPS is on: a fatal fault in one instance reaches all instances of this GPU")
     _told([program, "-d"], environ)
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 
 from portal.serving.process_groups import ProcessGroup
 
@@ -29,6 +31,14 @@ class Ended(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+async def started(name: str, command: Sequence[str], environ: Mapping[str, str], folder: Path) -> ProcessGroup:
+    """Starts a part's program. Raises Ended when it cannot be run."""
+    try:
+        return await ProcessGroup.start(name, command, environ, folder)
+    except OSError as error:
+        raise Ended(f"could not be started: {error.filename or command[0]}: {error.strerror}") from error
 
 
 def death(group: ProcessGroup) -> Ended:

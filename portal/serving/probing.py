@@ -36,9 +36,9 @@ async def activity(client: httpx.AsyncClient, url: str) -> Activity | None:
         if (await client.get(f"{url}/health", timeout=_ANSWER_SECONDS)).status_code != 200:
             return None
         answer = await client.get(f"{url}/metrics", timeout=_ANSWER_SECONDS)
-    except httpx.HTTPError:
+        return parsed(answer.text) if answer.status_code == 200 else None
+    except (httpx.HTTPError, ValueError):
         return None
-    return parsed(answer.text) if answer.status_code == 200 else None
 
 
 def parsed(text: str) -> Activity:
@@ -61,9 +61,9 @@ async def reads_a_page(client: httpx.AsyncClient, url: str, model: str, seconds:
     body = {"model": model, "messages": [{"role": "user", "content": [part]}], "max_tokens": 4, "temperature": 0}
     try:
         answer = await client.post(f"{url}/v1/chat/completions", json=body, timeout=seconds)
-    except httpx.HTTPError:
+        return answer.status_code == 200 and bool(dict(answer.json()).get("choices"))
+    except (httpx.HTTPError, TypeError, ValueError):  # what it sends may be no JSON, or no object
         return False
-    return answer.status_code == 200 and bool(answer.json().get("choices"))
 
 
 def _probe_image() -> str:

@@ -52,9 +52,13 @@ class ProcessGroup:
                 stderr=log,
                 start_new_session=True,
             )
-        record = ProcessRecord(name, process.pid, _start_ticks(process.pid) or 0, _boot_id())
-        (folder / f"{name}.process.json").write_text(json.dumps(asdict(record)))
-        return cls(name, process, log_file, log_start)
+        group = cls(name, process, log_file, log_start)
+        try:
+            group._record()
+        except OSError:  # a full disk: nobody would ever end it
+            group._signal(signal.SIGKILL)
+            raise
+        return group
 
     @property
     def pid(self) -> int:
@@ -77,13 +81,22 @@ class ProcessGroup:
         """SIGKILL to all; returns when the leader is gone."""
         self._signal(signal.SIGKILL)
         await self._process.wait()
-        self.log_file.with_name(f"{self.name}.process.json").unlink(missing_ok=True)
+        self._record_file.unlink(missing_ok=True)
 
     def log_end(self, size: int = 100_000) -> str:
-        """The end of what this process wrote, for a message."""
-        with self.log_file.open("rb") as log:
+        """The end of what this process wrote, for a message; nothing when the file was taken away."""
+        with suppress(OSError), self.log_file.open("rb") as log:
             log.seek(max(self._log_start, self.log_file.stat().st_size - size))
             return log.read().decode(errors="replace")
+        return ""
+
+    @property
+    def _record_file(self) -> Path:
+        return self.log_file.with_name(f"{self.name}.process.json")
+
+    def _record(self) -> None:
+        record = ProcessRecord(self.name, self.pid, _start_ticks(self.pid) or 0, _boot_id())
+        self._record_file.write_text(json.dumps(asdict(record)))
 
     async def _all_gone(self) -> None:
         while members(self.pid):  # noqa: ASYNC110  # the kernel tells nobody that a session is empty

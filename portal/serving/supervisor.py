@@ -7,30 +7,32 @@ and replaces readers of a lost store one by one.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
 import signal
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
 from typing import Any
 
 import httpx
 
-from portal.errors import Conflict, NotFound, SettingsError, Unavailable
-from portal.serving import mps
+from portal.errors import Conflict, NotFound, PortalError, Unavailable
+from portal.serving import mps, run_folder
 from portal.serving.configuration import FleetConfiguration
 from portal.serving.instance_part import InstanceContext, InstancePart
+from portal.serving.kept_part import KeptPart
 from portal.serving.memory_plan import MemoryPlan
 from portal.serving.parts import PartState
 from portal.serving.process_groups import end_leftovers
+from portal.serving.rolling import RollingRestart
 from portal.serving.router_part import RouterPart
 from portal.serving.store_part import StorePart
 from portal.serving.systemd import notify, watchdog_seconds
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0
-_AT_REST = (PartState.READY, PartState.FAILED, PartState.STOPPED, PartState.BACKOFF)
+_START_LOOK_SECONDS = 0.2
+
+Part = KeptPart | InstancePart
 
 
 class Supervisor:
@@ -41,17 +43,26 @@ class Supervisor:
         self.store, self.router = StorePart(fleet), RouterPart(fleet, http)
         context = InstanceContext(fleet, plan, http, self.router, self.store.ready)
         self.instances = [InstancePart(context, number) for number in range(fleet.instances)]
-        self._rolling = asyncio.Lock()
+        self._restart = RollingRestart(fleet, self.store, self.instances)
+        self._rolling: asyncio.Task[None] | None = None
         self._down = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._keepers: dict[Part, asyncio.Task[None]] = {}
+        self._fault: BaseException | None = None
 
     async def run(self) -> None:
-        """Until `down` or a signal. Raises SettingsError when the fleet cannot start at all."""
-        async with self._parts():
-            await self._until_first_starts_are_over()
-            notify("READY=1", f"STATUS={self._summary()}")
-            _log.info("the fleet is up: %s", self._summary())
-            await self._look_after()
+        """Until `down` or a signal. Raises PortalError with the reason when it cannot start, or a part of it fails."""
+        try:
+            await self._unless_down(self._start())
+            if not self._down.is_set():
+                notify("READY=1", f"STATUS={self._summary()}")
+                _log.info("the fleet is up: %s", self._summary())
+                self._spawn(self._follow_the_store())
+                await self._look_after()
+        finally:
+            await self._end()
+        if self._fault is not None:
+            raise _explained(self._fault) from self._fault
 
     def down(self) -> None:
         """Asks for the end of all."""
@@ -60,22 +71,25 @@ class Supervisor:
     async def drain(self, number: int) -> None:
         """Takes one instance out and stops it when it has finished what it reads; `restart` brings it back."""
         instance = self._instance(number)
-        if instance.state is PartState.READY and self._ready_count() == 1:
+        if instance.is_reading and self._reading_count() == 1:
             raise Conflict(
                 f"{instance.name} is the only one that reads.",
                 remedy="Restart it, or take the fleet down; draining it would leave nobody to read.",
             )
-        await instance.order("drain")
+        instance.order("drain")
 
     async def restart(self, numbers: Iterable[int] | None = None) -> None:
         """Replaces instances one by one, the next when the one before is ready: with two or more no request is lost.
 
-        Returns at once; `status` shows how it goes. Raises NotFound, or Conflict while another such run is under way.
+        Store and router, too, are given a new start where they had failed for good. Returns at once; `status` shows how
+        it goes. Raises NotFound, or Conflict while another such run is under way.
         """
         chosen = [self._instance(number) for number in numbers] if numbers is not None else list(self.instances)
-        if self._rolling.locked():
+        if self._is_rolling:
             raise Conflict("A rolling restart is under way.", remedy="Wait until `fleet status` shows its end.")
-        self._spawn(self._roll(chosen))
+        self.store.revive()
+        self.router.revive()
+        self._roll(chosen)
 
     async def status(self) -> dict[str, Any]:
         """Everything that people ask about, as JSON values."""
@@ -86,7 +100,7 @@ class Supervisor:
                 "device": self.fleet.device,
                 "transport": self.fleet.transport,
                 "mps": self.fleet.mps,
-                "is_rolling": self._rolling.locked(),
+                "is_rolling": self._is_rolling,
                 "fitting_instances": self.plan.fitting,
             },
             "store": self.store.shown(),
@@ -94,92 +108,85 @@ class Supervisor:
             "instances": await asyncio.to_thread(lambda: [instance.shown() for instance in self.instances]),
         }
 
-    @asynccontextmanager
-    async def _parts(self) -> AsyncIterator[None]:
-        """Starts all that runs by itself, and ends it in reverse."""
-        store = self._spawn(self.store.keep())
-        await self._first_store(store)
-        keepers = [self._spawn(instance.keep()) for instance in self.instances]
-        router: asyncio.Task[None] | None = None
-        try:
-            await self._any(self._all_settled())
-            router = self._spawn(self.router.keep())
-            yield
-        finally:
-            notify("STOPPING=1")
-            _log.info("the fleet goes down: router, instances, store")
-            await _ended([router] if router else [])
-            await self.router.stop()
-            await _ended(keepers)
-            await asyncio.gather(*(instance.stop() for instance in self.instances))
-            await _ended([store, *self._tasks])
-            await self.store.stop()
+    async def _start(self) -> None:
+        """Store, instances, router. Raises Unavailable when one of them does not get ready."""
+        self._keep(self.store)
+        await self._until(self.store.ready.is_set)
+        for instance in self.instances:
+            self._keep(instance)
+        await self._until(lambda: all(instance.settled.is_set() for instance in self.instances))
+        self._keep(self.router)
+        await self._until(lambda: self.router.state is PartState.READY)
 
-    async def _first_store(self, keeper: asyncio.Task[None]) -> None:
-        """A store that never stands is a mistake in the configuration more often than bad luck: say it at once."""
-        ready = asyncio.create_task(self.store.ready.wait())
-        down = asyncio.create_task(self._down.wait())
-        await asyncio.wait({ready, down, keeper}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        down.cancel()
-        if not self.store.ready.is_set():
-            keeper.cancel()
-            await self.store.stop()
-            raise Unavailable(
-                f"The weight store did not get ready: {self.store.last_error or 'it was told to stop'}",
-                remedy=f"See {self.fleet.run_dir}/logs/store.log.",
-            )
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._refuse_crash_loops()
+            await asyncio.sleep(_START_LOOK_SECONDS)
 
-    async def _all_settled(self) -> None:
-        await asyncio.gather(*(instance.settled.wait() for instance in self.instances))
+    def _refuse_crash_loops(self) -> None:
+        """What never gets ready is a mistake in the configuration more often than bad luck: say it at once."""
+        for part, log in ((self.store, "store.log"), (self.router, "router.log")):
+            if part.state is PartState.FAILED:
+                raise self._not_ready(f"{part.title.capitalize()} did not get ready: {part.last_error}", log)
+        if all(instance.state is PartState.FAILED for instance in self.instances):
+            raise self._not_ready(f"No instance gets ready: {self.instances[0].last_error}", "instance-0.log")
 
-    async def _until_first_starts_are_over(self) -> None:
-        while self.router.state is not PartState.READY and not self._down.is_set():
-            if all(instance.state is PartState.FAILED for instance in self.instances):
-                raise Unavailable(
-                    f"No instance gets ready: {self.instances[0].last_error}",
-                    remedy=f"See {self.fleet.run_dir}/logs/instance-0.log.",
-                )
-            await asyncio.sleep(0.2)
+    def _not_ready(self, message: str, log: str) -> Unavailable:
+        return Unavailable(message, remedy=f"See {self.fleet.run_dir}/logs/{log}.")
+
+    async def _end(self) -> None:
+        """In reverse. What cannot be ended is said, and hinders nothing else."""
+        notify("STOPPING=1")
+        _log.info("the fleet goes down: router, instances, store")
+        await _ended(self._tasks - set(self._keepers.values()))
+        await self._let_go(self.router)
+        await self._let_go(*self.instances)
+        await self._let_go(self.store)
+
+    async def _let_go(self, *parts: Part) -> None:
+        await _ended({self._keepers[part] for part in parts if part in self._keepers})
+        for fault in await asyncio.gather(*(part.stop() for part in parts), return_exceptions=True):
+            if fault is not None:
+                _log.error("a part could not be ended", exc_info=fault)
 
     async def _look_after(self) -> None:
-        """Says to systemd that it lives, and replaces readers of a store that is no more."""
+        """Says to systemd that it lives."""
         every = watchdog_seconds()
         seconds = min(_LOOK_SECONDS, every) if every else _LOOK_SECONDS
-        generation = self.store.generation
         while not self._down.is_set():
             notify("WATCHDOG=1", f"STATUS={self._summary()}")
-            if self.store.ready.is_set() and self.store.generation != generation:
-                generation = self.store.generation
-                self._spawn(self._replace_readers())
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._down.wait(), seconds)
 
-    async def _replace_readers(self) -> None:
-        """Those that read the lost store's memory still serve; one by one they are given the new one's."""
-        readers = await self.store.reader_names()
-        if readers is None:
-            return
-        stale = [one for one in self.instances if one.name not in readers and one.state is PartState.READY]
-        if stale:
-            _log.info("replacing %d instances that read a store which is gone", len(stale))
-            await self._roll(stale)
+    async def _follow_the_store(self) -> None:
+        """Those that read a lost store's memory still serve; one by one they are given that of the new one."""
+        while True:
+            stale = await self._restart.stale()
+            if stale and not self._is_rolling:
+                _log.info("replacing %d instances that read a store which is gone", len(stale))
+                self._roll(stale)
+            await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _roll(self, chosen: list[InstancePart]) -> None:
-        async with self._rolling:
-            for instance in chosen:
-                await instance.order("restart")
-                reached = await instance.wait_for(*_AT_REST)
-                if reached is not PartState.READY:
-                    _log.error("the rolling restart stops: %s is %s", instance.name, reached)
-                    return
+    def _roll(self, chosen: list[InstancePart]) -> None:
+        self._rolling = self._spawn(self._restart.run(chosen))
 
-    async def _any(self, waiting: Any) -> None:
-        """Waits for something, or for the order to go down."""
-        tasks = {asyncio.ensure_future(waiting), asyncio.create_task(self._down.wait())}
-        _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in rest:
-            task.cancel()
+    @property
+    def _is_rolling(self) -> bool:
+        return self._rolling is not None and not self._rolling.done()
+
+    async def _unless_down(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for it, or for the order to go down, which ends it. Raises what it raises."""
+        task = asyncio.create_task(work)
+        both: list[asyncio.Task[Any]] = [task, asyncio.create_task(self._down.wait())]
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _ended(both)
+        if not task.cancelled():
+            task.result()
+
+    def _keep(self, part: Part) -> None:
+        self._keepers[part] = self._spawn(part.keep())
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
@@ -189,8 +196,10 @@ class Supervisor:
         return task
 
     def _report(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            _log.critical("a part of the supervisor failed; the fleet goes down", exc_info=task.exception())
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            _log.critical("a part of the supervisor failed; the fleet goes down", exc_info=fault)
+            self._fault = self._fault or fault
             self._down.set()
 
     def _instance(self, number: int) -> InstancePart:
@@ -200,11 +209,13 @@ class Supervisor:
             )
         return self.instances[number]
 
-    def _ready_count(self) -> int:
-        return sum(instance.state is PartState.READY for instance in self.instances)
+    def _reading_count(self) -> int:
+        return sum(instance.is_reading for instance in self.instances)
 
     def _summary(self) -> str:
-        return f"{self._ready_count()} of {len(self.instances)} instances read at {self.router.url}"
+        failed = [part for part in (self.store, self.router) if part.state is PartState.FAILED]
+        faults = "".join(f"; {part.title} has failed: {part.last_error}" for part in failed)
+        return f"{self._reading_count()} of {len(self.instances)} instances read at {self.router.url}{faults}"
 
 
 async def supervise(fleet: FleetConfiguration, plan: MemoryPlan) -> None:
@@ -212,7 +223,7 @@ async def supervise(fleet: FleetConfiguration, plan: MemoryPlan) -> None:
     from portal.serving.control_server import serving_control
 
     plan.refuse_unless_it_fits()
-    with _only_supervisor(fleet):
+    with run_folder.held(fleet):
         left = end_leftovers(fleet.run_dir / "logs")
         if left:
             _log.warning("ended what an earlier run left: %s", ", ".join(left))
@@ -230,30 +241,17 @@ def _take_signals(supervisor: Supervisor) -> None:
         loop.add_signal_handler(number, supervisor.down)
 
 
-@contextmanager
-def _only_supervisor(fleet: FleetConfiguration) -> Iterator[None]:
-    """Holds the run folder, made for its owner alone. Raises SettingsError when another supervisor has it."""
-    folder = fleet.run_dir
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    (folder / "logs").mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(folder / "fleet.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise SettingsError(
-            f"Another fleet runs in {folder}.", remedy="Steer it (fleet status), or name another run_dir."
-        ) from error
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+def _explained(fault: BaseException) -> PortalError:
+    """For whoever started the fleet; where it happened is in the log already."""
+    if isinstance(fault, PortalError):
+        return fault
+    return Unavailable(
+        f"A part of the fleet failed, and the fleet went down: {type(fault).__name__}: {fault}",
+        remedy="The log above says where; it is a fault of this program: report it.",
+    )
 
 
-async def _ended(tasks: list[asyncio.Task[None]]) -> None:
-    current = asyncio.current_task()
-    others = [task for task in tasks if task is not current]
-    for task in others:
+async def _ended(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,12 +1,14 @@
 """A tenant is deleted: running work stopped, everything it stored gone, and a record that says so.
 
 Ledger, audit and deletion records stay: they name it by its id. It is done in steps, each of which may be the last
-before a crash: work stopped and doors shut, files, rows with the record, files again. Asking again finishes it; what
-only files are left of is swept by the dispatcher (portal/jobs/sweep.py) even if nobody asks.
+before a crash: work stopped and doors shut, files, rows with the record, what the database keeps of deleted rows,
+files again. Asking again finishes it; what only files are left of is swept by the dispatcher (portal/jobs/sweep.py)
+even if nobody asks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -40,6 +42,7 @@ def delete_tenant(database: Database, storage: Storage, actor: Actor, tenant_id:
     storage.delete_tenant(tenant_id)
     with database.transaction() as session:
         _delete_rows(session, actor, tenant_id, gone)
+    database.forget_deleted()
     storage.delete_tenant(tenant_id)  # what a page being read wrote meanwhile
     return gone
 
@@ -98,9 +101,19 @@ def _stop_work(session: Session, tenant_id: str) -> None:
         .values(state=JobState.CANCELLED, finished_at=at)
         .execution_options(synchronize_session=False)
     )
-    pending = select(Reservation.id).where(Reservation.tenant_id == tenant_id, Reservation.closed_at.is_(None))
-    for reservation_id in sorted(session.scalars(pending)):
+    for reservation_id in _locked_pending(session, tenant_id):
         return_rest(session, tenant_id, reservation_id, "tenant_deleted")
+
+
+def _locked_pending(session: Session, tenant_id: str) -> Sequence[str]:
+    # All of them before the first is returned: that takes the counters, for which whoever ends a request waits with
+    # its reservation in hand.
+    return session.scalars(
+        select(Reservation.id)
+        .where(Reservation.tenant_id == tenant_id, Reservation.closed_at.is_(None))
+        .order_by(Reservation.id)
+        .with_for_update()
+    ).all()
 
 
 def _delete_rows(session: Session, actor: Actor, tenant_id: str, gone: Inventory) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from models import ApiKey, Member, SignInSession, Tenant
+from models import ApiKey, Member, Tenant
 from models.base import now
 from portal.domain import Limit, Standing
 from portal.errors import NotFound
@@ -32,13 +32,13 @@ class TenantRow:
     @property
     def tightest(self) -> Standing | None:
         """The quota of which the largest part is used; None where none limits it."""
-        return max(self._quotas, key=_part, default=None)
+        return max(self._quotas, key=lambda quota: quota.used_share, default=None)
 
     @property
     def percent(self) -> int:
         """How much of its tightest quota is used."""
         tightest = self.tightest
-        return round(100 * _part(tightest)) if tightest else 0
+        return round(100 * tightest.used_share) if tightest else 0
 
     @property
     def is_near(self) -> bool:
@@ -74,12 +74,6 @@ def _row(
     return TenantRow(tenant.id, tenant.name, owners.get(tenant.id), tenant.created_at, seen.get(tenant.id), standing)
 
 
-def _part(standing: Standing) -> float:
-    if not standing.allowed:
-        return 1.0
-    return standing.used / standing.allowed
-
-
 def _owners(session: Session) -> dict[str, str]:
     rows = session.execute(
         select(Member.tenant_id, Member.email)
@@ -91,7 +85,7 @@ def _owners(session: Session) -> dict[str, str]:
 
 def _last_seen(session: Session) -> dict[str, datetime]:
     seen: dict[str, datetime] = {}
-    browsers = select(SignInSession.tenant_id, func.max(SignInSession.last_seen_at)).group_by(SignInSession.tenant_id)
+    browsers = select(Member.tenant_id, func.max(Member.last_seen_at)).group_by(Member.tenant_id)
     keys = select(ApiKey.tenant_id, func.max(ApiKey.last_used_at)).group_by(ApiKey.tenant_id)
     for tenant_id, moment in (*session.execute(browsers), *session.execute(keys)):
         if moment is not None:

@@ -1,55 +1,29 @@
 """Whom other limits would have refused last week: that week's reservations and refusals against proposed limits.
 
-`replay` is pure. What was refused at the time is asked again, with the pages that were asked for: a raise shows as
-fewer refusals. Refusals are counted by day, not by minute, so they are replayed at the end of their day.
+What was refused at the time is asked again, with the pages that were asked for: a raise shows as fewer refusals.
+Refusals are counted by day, not by minute, so they are asked again when the rest has been (portal/tenancy/replay.py).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
-from models import RefusalCount, Reservation, Tenant
+from models import LedgerEntry, RefusalCount, Reservation, Tenant
 from models.base import now
 from portal.domain import Limit
 from portal.errors import NotFound
+from portal.tenancy.replay import Asked, Before, Ended, WouldRefuse, replay
 from portal.usage.limit_values import checked
-from portal.usage.limits import Limits, terms_of
+from portal.usage.limits import terms_of
 from portal.usage.periods import period_at
 
 DAYS = 7
-_MINUTE = timedelta(minutes=1)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One request as it came: when (aware), its pages; `ended_at` when they were no longer in flight, None if still.
-
-    `requests` above 1 and `was_refused` are of refusals counted together.
-    """
-
-    at: datetime
-    pages: int
-    ended_at: datetime | None
-    requests: int = 1
-    was_refused: bool = False
-
-
-@dataclass(frozen=True)
-class WouldRefuse:
-    """A request that the proposed limits would have refused, by the limit that binds."""
-
-    at: datetime
-    pages: int
-    requests: int
-    limit: Limit
-    was_refused: bool
 
 
 @dataclass(frozen=True)
@@ -78,62 +52,6 @@ class Verdict:
         return sum(one.pages for one in self.refused if not one.was_refused)
 
 
-@dataclass
-class _Week:
-    """What the replay has let in so far."""
-
-    days: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    months: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    in_flight: list[Asked] = field(default_factory=list)
-    recent: deque[datetime] = field(default_factory=deque)
-
-
-def replay(
-    asked: Iterable[Asked], limits: Limits, time_zone: str, *, month_pages: dict[str, int] | None = None
-) -> tuple[WouldRefuse, ...]:
-    """What the limits would have refused of the requests. Each is let in whole or refused whole, as admission does.
-
-    `month_pages` is what was used of each month (2026-11) before the first of them.
-    """
-    week = _Week()
-    week.months.update(month_pages or {})
-    refused = []
-    for one in sorted(asked, key=lambda request: request.at):
-        bound = _binding(one, limits, time_zone, week)
-        if bound is None:
-            _let_in(one, time_zone, week)
-        else:
-            refused.append(WouldRefuse(one.at, one.pages, one.requests, bound, one.was_refused))
-    return tuple(refused)
-
-
-def _binding(one: Asked, limits: Limits, zone: str, week: _Week) -> Limit | None:
-    period = period_at(one.at, zone)
-    week.in_flight = [held for held in week.in_flight if held.ended_at is None or held.ended_at > one.at]
-    while week.recent and week.recent[0] <= one.at - _MINUTE:
-        week.recent.popleft()
-    in_flight = sum(held.pages for held in week.in_flight)
-    counted = (
-        (Limit.PAGES_PER_MONTH, limits.pages_per_month, week.months[period.month], one.pages),
-        (Limit.PAGES_PER_DAY, limits.pages_per_day, week.days[period.day], one.pages),
-        (Limit.PAGES_IN_FLIGHT, limits.pages_in_flight, in_flight, 0 if one.was_refused else one.pages),
-        (Limit.REQUESTS_PER_MINUTE, limits.requests_per_minute, len(week.recent), 0 if one.was_refused else 1),
-    )
-    return next(
-        (limit for limit, allowed, used, more in counted if allowed is not None and more and used + more > allowed),
-        None,
-    )
-
-
-def _let_in(one: Asked, zone: str, week: _Week) -> None:
-    period = period_at(one.at, zone)
-    week.days[period.day] += one.pages
-    week.months[period.month] += one.pages
-    if not one.was_refused:
-        week.in_flight.append(one)
-        week.recent.append(one.at)
-
-
 def dry_run(
     session: Session,
     proposed: dict[Limit, float | None],
@@ -157,40 +75,69 @@ def dry_run(
 
 def _verdict(session: Session, tenant_id: str, name: str, changes: dict[str, Any], at: datetime) -> Verdict:
     terms, since = terms_of(session, tenant_id, at=at), at - timedelta(days=DAYS)
-    asked = [*_reserved(session, tenant_id, since, at), *_refused(session, tenant_id, terms.time_zone, since, at)]
-    before = _used_before(session, tenant_id, since)
-    refused = replay(asked, replace(terms.limits, **changes), terms.time_zone, month_pages=before)
+    zone, came = terms.time_zone, _reserved(session, tenant_id, since, at)
+    asked = [*(one for one in came if one.at > since), *_refused(session, tenant_id, zone, since, at)]
+    in_flight = tuple(one for one in came if one.at <= since)
+    before = Before(_used_before(session, tenant_id, zone, since), in_flight)
+    refused = replay(asked, replace(terms.limits, **changes), zone, before=before)
     return Verdict(tenant_id, name, sum(one.requests for one in asked), sum(one.pages for one in asked), refused)
 
 
 def _reserved(session: Session, tenant_id: str, since: datetime, at: datetime) -> list[Asked]:
+    """What was asked for since then, or was in flight then."""
+    counts = (
+        Reservation.tenant_id == tenant_id,
+        Reservation.created_at <= at,
+        or_(Reservation.created_at > since, Reservation.closed_at.is_(None), Reservation.closed_at > since),
+    )
+    ends = _ends(session, tenant_id, select(Reservation.id).where(*counts))
     rows = session.execute(
-        select(Reservation.created_at, Reservation.pages, Reservation.closed_at).where(
-            Reservation.tenant_id == tenant_id, Reservation.created_at > since, Reservation.created_at <= at
+        select(Reservation.id, Reservation.created_at, Reservation.pages, Reservation.day).where(*counts)
+    )
+    return [Asked(row.created_at, row.pages, tuple(ends.get(row.id, ())), row.day) for row in rows]
+
+
+def _ends(session: Session, tenant_id: str, reservation_ids: Select[str]) -> dict[str, list[Ended]]:
+    """Reservation → when its pages ended."""
+    entry = LedgerEntry
+    rows = session.execute(
+        select(entry.reservation_id, entry.created_at, entry.pages, entry.kind).where(
+            entry.tenant_id == tenant_id,
+            entry.kind != "reserved",
+            entry.pages > 0,
+            entry.reservation_id.in_(reservation_ids),
         )
     )
-    return [Asked(row.created_at, row.pages, row.closed_at) for row in rows]
+    found: dict[str, list[Ended]] = defaultdict(list)
+    for row in rows:
+        found[row.reservation_id].append(Ended(row.created_at, row.pages, row.kind == "returned"))
+    return found
 
 
 def _refused(session: Session, tenant_id: str, zone: str, since: datetime, at: datetime) -> list[Asked]:
     rows = session.execute(
-        select(RefusalCount.last_at, RefusalCount.pages, RefusalCount.requests).where(
+        select(RefusalCount.last_at, RefusalCount.day, RefusalCount.pages, RefusalCount.requests).where(
             RefusalCount.tenant_id == tenant_id,
             RefusalCount.day > period_at(since, zone).day,
             RefusalCount.last_at <= at,
         )
     )
-    return [Asked(row.last_at, row.pages, row.last_at, row.requests, was_refused=True) for row in rows]
+    return [Asked(row.last_at, row.pages, day=row.day, requests=row.requests, was_refused=True) for row in rows]
 
 
-def _used_before(session: Session, tenant_id: str, since: datetime) -> dict[str, int]:
-    first = f"{since:%Y-%m}"
+def _used_before(session: Session, tenant_id: str, zone: str, since: datetime) -> dict[str, int]:
+    """Pages of what had ended by then, by the days and months of then and later."""
     rows = session.execute(
-        select(Reservation.month, Reservation.pages, Reservation.returned).where(
-            Reservation.tenant_id == tenant_id, Reservation.created_at <= since, Reservation.month >= first
+        select(Reservation.day, func.sum(Reservation.posted))
+        .where(
+            Reservation.tenant_id == tenant_id,
+            Reservation.closed_at <= since,
+            Reservation.month >= period_at(since, zone).month,
         )
+        .group_by(Reservation.day)
     )
     used: dict[str, int] = defaultdict(int)
-    for row in rows:
-        used[row.month] += row.pages - row.returned
+    for day, pages in rows:
+        used[day] += int(pages)
+        used[day[:7]] += int(pages)
     return used

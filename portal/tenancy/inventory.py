@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from models import ApiKey, DocumentRow, Job, Member, Page
 from portal.domain import PageState
+from portal.wording import counted
 
 _UNFINISHED = (PageState.QUEUED, PageState.RUNNING)
 
@@ -29,8 +30,9 @@ class Inventory:
     def words(self) -> str:
         """What goes, in one line."""
         return (
-            f"{self.members} members, {self.api_keys} API keys, {self.jobs} jobs with {self.pages} pages "
-            f"({self.unfinished_pages} of them not read yet), {self.documents} documents "
+            f"{counted(self.members, 'member')}, {counted(self.api_keys, 'API key')}, {counted(self.jobs, 'job')} with "
+            f"{counted(self.pages, 'page')} ({self.unfinished_pages} of them not read yet), "
+            f"{counted(self.documents, 'document')} "
             f"({self.document_bytes / 2**20:.1f} MB)"
         )
 

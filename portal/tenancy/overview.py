@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from models import Job, LedgerEntry, Page, RefusalCount, Tenant
+from models import Job, LedgerEntry, Page, RefusalCount, Reservation, Tenant
 from models.base import now
 from portal.domain import PageState
 
@@ -18,11 +18,10 @@ _MOST_TENANTS = 10
 
 @dataclass(frozen=True)
 class DayTotals:
-    """A day (2026-11-30, as each tenant counts it): charged pages, uncharged ones that ended, refused requests."""
+    """A day (2026-11-30, as each tenant counts it): charged pages and refused requests."""
 
     day: str
     charged: int
-    uncharged: int
     refused_requests: int
 
 
@@ -30,7 +29,8 @@ class DayTotals:
 class Overview:
     """The last 30 days, oldest first; charged pages of the tenants with most; the queue now.
 
-    `oldest_seconds` is how long the oldest waiting page waits, None when none does: unknown is not 0.
+    `oldest_seconds` is how long the oldest waiting page waits since it was asked for, at submission or its last retry;
+    None when none does: unknown is not 0.
     """
 
     days: tuple[DayTotals, ...]
@@ -58,22 +58,18 @@ def overview(session: Session, *, at: datetime | None = None) -> Overview:
 def _days(session: Session, names: list[str]) -> tuple[DayTotals, ...]:
     entry = LedgerEntry
     ended = session.execute(
-        select(
-            entry.day,
-            func.coalesce(func.sum(entry.pages).filter(entry.kind == "posted"), 0),
-            func.count().filter(entry.kind == "returned", entry.page_id.is_not(None)),
-        )
-        .where(entry.day >= names[0], entry.day <= names[-1])
+        select(entry.day, func.sum(entry.pages))
+        .where(entry.kind == "posted", entry.day >= names[0], entry.day <= names[-1])
         .group_by(entry.day)
     )
-    pages = {day: (int(charged), int(uncharged)) for day, charged, uncharged in ended}
+    charged = {day: int(pages) for day, pages in ended}
     refusals = session.execute(
         select(RefusalCount.day, func.sum(RefusalCount.requests))
         .where(RefusalCount.day >= names[0])
         .group_by(RefusalCount.day)
     )
     refused = {day: int(number) for day, number in refusals}
-    return tuple(DayTotals(name, *pages.get(name, (0, 0)), refused.get(name, 0)) for name in names)
+    return tuple(DayTotals(name, charged.get(name, 0), refused.get(name, 0)) for name in names)
 
 
 def _tenants(session: Session, first_day: str) -> tuple[tuple[str, int], ...]:
@@ -92,9 +88,10 @@ def _tenants(session: Session, first_day: str) -> tuple[tuple[str, int], ...]:
 
 def _queue(session: Session) -> tuple[int, datetime | None]:
     row = session.execute(
-        select(func.count(), func.min(Job.created_at))
+        select(func.count(), func.min(func.coalesce(Reservation.created_at, Job.created_at)))
         .select_from(Page)
         .join(Job, Job.id == Page.job_id)
+        .outerjoin(Reservation, Reservation.id == Page.reservation_id)
         .where(Page.state == PageState.QUEUED)
     ).one()
     return row[0], row[1]

@@ -17,7 +17,7 @@ from portal import audit, audit_log
 from portal.accounts import passwords, registration, suspension, tenants
 from portal.accounts.registration import RegistrationMode
 from portal.domain import Principal, TenantState
-from portal.errors import InvalidRequest, NotFound, PortalError
+from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.http.audit_csv import FILTERS, filters_of, moment_of
 from portal.services import Services
 from portal.tenancy import directory
@@ -26,10 +26,11 @@ from portal.tenancy.dry_run import dry_run
 from portal.tenancy.inventory import inventory_of
 from portal.tenancy.overview import overview
 from portal.ui import admin_audit, admin_plans, admin_tenants, identity, markup, messages, shell
-from portal.ui.admin_forms import Sent
+from portal.ui.admin_forms import FORMS_JS, Sent, done_mark
 from portal.usage import limit_edits, plans, quota_decisions
 from portal.usage.limit_values import parsed
 
+_READINGS = {"tenants": "tenants.read", "requests": "quota_requests.read", "overview": "overview.read"}
 TABS = {
     "tenants": "Tenants",
     "requests": "Requests",
@@ -39,27 +40,7 @@ TABS = {
     "overview": "Overview",
 }
 _AUDIT_PAGE = 50
-
-# A form names an action and a target; its fields go along. One listener on the place survives its redraws.
-_FORMS_JS = """
-element.addEventListener('submit', (event) => {
-  const form = event.target.closest('form[data-action]');
-  if (!form) return;
-  event.preventDefault();
-  const fields = Object.fromEntries(new FormData(form, event.submitter));
-  trigger('submit', { action: form.dataset.action, target: form.dataset.target || '', fields });
-  if (form.dataset.action === 'change') document.querySelectorAll('#admin-body form').forEach((each) => each.reset());
-});
-element.addEventListener('click', (event) => {
-  if (event.target.closest('[data-action=dismiss]')) trigger('submit', { action: 'dismiss' });
-});
-new MutationObserver(() => {
-  const heading = element.querySelector('[data-focus]');
-  if (!heading || heading === element.shown) return;
-  element.shown = heading;
-  heading.focus();
-}).observe(element, { childList: true, subtree: true });
-"""
+_SHOWING = ("preview", "dismiss", "dry-run")  # they change nothing
 
 
 class AdminPage:
@@ -96,8 +77,8 @@ class AdminPage:
     def lay(self, page: gr.Blocks) -> None:
         """Places tabs, notice and body and wires them; called inside the page's Blocks context."""
         head = shell.fragment("admin-head", _head(""))
-        notice = shell.fragment("admin-notice", js_on_load=_FORMS_JS)
-        body = shell.fragment("admin-body", js_on_load=_FORMS_JS)
+        notice = shell.fragment("admin-notice", js_on_load=FORMS_JS)
+        body = shell.fragment("admin-body", js_on_load=FORMS_JS)
         shell.on(page.load, messages.told(self._load), outputs=[head, body])
         for place in (notice, body):
             shell.on(place.submit, self._act, outputs=[notice, body])
@@ -119,10 +100,23 @@ class AdminPage:
 
     def _acted(self, sent: Sent, request: gr.Request) -> tuple[Any, Any]:
         who = _admin(request)
-        notice = self._done(who, sent)
-        if sent.action in ("preview", "dismiss", "dry-run"):
+        try:
+            notice = self._done(who, sent)
+        except Conflict as error:
+            if error.code != "limits_changed":
+                raise
+            return self._anew(who, sent, error), self._body(who, request, is_audited=False)
+        if sent.action in _SHOWING:
             return notice, gr.skip()
-        return notice, self._body(who, request, is_audited=False)
+        done = Markup("") if sent.action == "undo" else done_mark()
+        return Markup("{}{}").format(notice, done), self._body(who, request, is_audited=False)
+
+    def _anew(self, who: Principal, sent: Sent, error: Conflict) -> Markup:
+        """Somebody was faster: that, and what the same change would do to the limits as they are now."""
+        if sent.action != "change":
+            return messages.inline(error)
+        with self._services.database.transaction() as session:
+            return Markup("{}{}").format(messages.inline(error), _preview(session, who, sent))
 
     def _done(self, who: Principal, sent: Sent) -> Markup:
         if sent.action == "create":
@@ -138,10 +132,8 @@ class AdminPage:
     def _body(self, who: Principal, request: gr.Request, *, is_audited: bool) -> Markup:
         tab = _tab(request)
         with self._services.database.transaction() as session:
-            tenant_id = identity.asked(request, "tenant") if tab == "tenants" else ""
-            if is_audited and tab == "tenants":
-                action = "tenant.read" if tenant_id else "tenants.read"
-                audit.record(session, action, actor=who, tenant_id=tenant_id or who.tenant_id, target=tenant_id or None)
+            if is_audited:
+                _record_reading(session, who, tab, request)
             return self._tabs[tab](session, who, request)
 
     def _tenants(self, session: Any, _who: Principal, request: gr.Request) -> Markup:
@@ -177,7 +169,12 @@ class AdminPage:
         password_hash = passwords.hashed(password)
         with self._services.database.transaction() as session:
             owner = tenants.create_tenant(
-                session, name=sent.text("name"), email=sent.text("email"), password_hash=password_hash, actor=who
+                session,
+                name=sent.text("name"),
+                email=sent.text("email"),
+                password_hash=password_hash,
+                time_zone=self._services.settings.accounts.time_zone,
+                actor=who,
             )
         return admin_tenants.one_time_password(owner.tenant_name, password)
 
@@ -200,6 +197,15 @@ def _tab(request: gr.Request) -> str:
     return asked if asked in TABS else "tenants"
 
 
+def _record_reading(session: Any, who: Principal, tab: str, request: gr.Request) -> None:
+    """That an admin looked at what is other tenants'; the audit log records its own readings."""
+    tenant_id = identity.asked(request, "tenant") if tab == "tenants" else ""
+    if tenant_id:
+        audit.record(session, "tenant.read", actor=who, tenant_id=tenant_id, target=tenant_id)
+    elif tab in _READINGS:
+        audit.record(session, _READINGS[tab], actor=who, tenant_id=who.tenant_id)
+
+
 def _head(tab: str) -> Markup:
     links = markup.joined(
         Markup('<a href="/admin?tab={}"{}>{}</a>').format(
@@ -214,7 +220,8 @@ def _head(tab: str) -> Markup:
 
 def _preview(session: Any, _who: Principal, sent: Sent) -> Markup:
     found = limit_edits.preview(session, sent.target, sent.edit())
-    return admin_tenants.preview(found, {name: value for name, value in sent.fields.items() if value.strip()})
+    written = {name: value for name, value in sent.fields.items() if value.strip() and name != "seen"}
+    return admin_tenants.preview(found, written)
 
 
 def _change(session: Any, who: Principal, sent: Sent) -> Markup:

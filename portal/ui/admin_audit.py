@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from models import AuditEntry
-from portal.tenancy.overview import DayTotals, Overview
-from portal.ui import markup, words
+from portal.tenancy.overview import Overview
+from portal.ui import charts, markup, usage_words, words
 
 _FIELDS = (
     ("since", "From (UTC)", "datetime-local"),
@@ -23,7 +23,7 @@ _FIELDS = (
     ("tenant", "Tenant (name or id)", "text"),
     ("request_id", "Request id", "text"),
 )
-_WIDTH, _HEIGHT = 600, 120
+_NOTHING = Markup("")
 
 
 def audit(
@@ -115,43 +115,41 @@ def overview(found: Overview) -> Markup:
         '<dl class="figures"><div><dt>Pages waiting</dt><dd>{} <small>{}</small></dd></div>'
         "<div><dt>Being read</dt><dd>{}</dd></div></dl>"
     ).format(f"{found.queued_pages:,}", waits, f"{found.running_pages:,}")
-    pages = _plot("Charged pages by day", found.days, lambda day: day.charged, "pages")
-    refused = _plot("Refused requests by day", found.days, lambda day: day.refused_requests, "requests")
-    return Markup("{}{}{}{}").format(queue, pages, refused, _by_tenant(found.tenants))
-
-
-def _plot(title: str, days: Sequence[DayTotals], value: Any, noun: str) -> Markup:
-    top = max((value(day) for day in days), default=0)
-    total = sum(value(day) for day in days)
-    width = _WIDTH / max(1, len(days))
-    columns = markup.joined(
-        Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {}</title></rect>').format(
-            number * width + 1,
-            _HEIGHT - _HEIGHT * value(day) / max(top, 1),
-            width - 2,
-            _HEIGHT * value(day) / max(top, 1),
-            day.day,
-            f"{value(day):,} {noun}",
-        )
-        for number, day in enumerate(days)
+    rows = [
+        (usage_words.day_name(day.day), f"{day.charged:,}", f"{day.refused_requests:,}") for day in reversed(found.days)
+    ]
+    return Markup("{}{}{}{}{}").format(
+        charts.PATTERNS,
+        queue,
+        _plot("Charged pages by day", [(day.day, day.charged) for day in found.days], ("charged", "page")),
+        _plot(
+            "Refused requests by day",
+            [(day.day, day.refused_requests) for day in found.days],
+            ("refused", "request"),
+            charts.table(("Day", "Charged", "Refused requests"), rows, caption="Pages and refused requests by day"),
+        ),
+        _by_tenant(found.tenants),
     )
-    said = f"{title}: {total:,} {noun} in {len(days)} days, at most {top:,} in one."
-    return Markup(
-        '<section class="card"><h2>{}</h2><figure class="admin-plot"><svg viewBox="0 0 {} {}" role="img" '
-        'aria-label="{}" preserveAspectRatio="none">{}</svg><figcaption><span>{}</span><span>{}</span><span>{}</span>'
-        "</figcaption></figure></section>"
-    ).format(title, _WIDTH, _HEIGHT, said, columns, days[0].day, f"highest {top:,}, in all {total:,}", days[-1].day)
+
+
+def _plot(title: str, days: Sequence[tuple[str, int]], kind: tuple[str, str], table: Markup = _NOTHING) -> Markup:
+    """`kind` is the series and what it counts."""
+    series, noun = kind
+    total, highest = sum(count for _, count in days), max((count for _, count in days), default=0)
+    said = f"{words.counted(total, noun)} in {len(days)} days, at most {highest:,} in one"
+    named = [(usage_words.day_name(day), count) for day, count in days]
+    found = [charts.Column(day, (count,), f"{day}: {words.counted(count, noun)}") for day, count in named]
+    return Markup('<section class="card"><h2>{} <small>{}</small></h2>{}{}</section>').format(
+        title, said, charts.columns(found, (series,), title=f"{title}: {said}."), table
+    )
 
 
 def _by_tenant(tenants: Sequence[tuple[str, int]]) -> Markup:
     if not tenants:
-        return Markup("")
+        return _NOTHING
     top = tenants[0][1] or 1
     rows = markup.joined(
-        Markup(
-            '<li><span>{}</span><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-            '<rect width="{:.1f}" height="8"/></svg><b>{}</b></li>'
-        ).format(name, 100 * pages / top, f"{pages:,}")
+        Markup("<li><span>{}</span>{}<b>{}</b></li>").format(name, charts.bar(pages / top), f"{pages:,}")
         for name, pages in tenants
     )
     return Markup(

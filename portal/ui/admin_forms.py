@@ -1,9 +1,12 @@
-"""What an admin wrote into the forms of the Admin page, as the functions behind it take it. Times are UTC."""
+"""The forms of the Admin page: how they are sent, and what came as the functions behind it take it. Times are UTC."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from portal.domain import Limit
 from portal.errors import InvalidRequest
@@ -12,6 +15,31 @@ from portal.usage.limit_edits import LimitEdit
 from portal.usage.limit_values import FOLLOW_PLAN, LimitChoice, parsed
 
 _MAX_FIELD_LENGTH = 2000
+
+# A form names an action and a target; its fields go along. One listener on the place survives its redraws.
+FORMS_JS = """
+element.addEventListener('submit', (event) => {
+  const form = event.target.closest('form[data-action]');
+  if (!form) return;
+  event.preventDefault();
+  const fields = Object.fromEntries(new FormData(form, event.submitter));
+  trigger('submit', { action: form.dataset.action, target: form.dataset.target || '', fields });
+});
+element.addEventListener('click', (event) => {
+  if (event.target.closest('[data-action=dismiss]')) trigger('submit', { action: 'dismiss' });
+});
+const watched = { childList: true, subtree: true, characterData: true, attributeFilter: ['data-done'] };
+new MutationObserver(() => {
+  // Redraws keep the forms' elements, with what was typed: it goes once it is done, and stays where it was refused.
+  const done = element.querySelector('[data-done]')?.dataset.done;
+  if (done && done !== element.done) document.querySelectorAll('#admin-body form').forEach((form) => form.reset());
+  if (done) element.done = done;
+  const heading = element.querySelector('[data-focus]');
+  if (!heading || (heading === element.shown && heading.textContent === element.said)) return;
+  Object.assign(element, { shown: heading, said: heading.textContent });
+  heading.focus();
+}).observe(element, watched);
+"""
 
 
 @dataclass(frozen=True)
@@ -57,3 +85,8 @@ class Sent:
             reason=self.text("reason") or None,
             until=moment_of(self.text("until")),
         )
+
+
+def done_mark() -> Markup:
+    """Says to the page that a form was taken; each time another."""
+    return Markup('<span hidden data-done="{}"></span>').format(secrets.token_hex(4))

@@ -136,7 +136,7 @@ def dry_run_form(tenant_names: Sequence[tuple[str, str]]) -> Markup:
     ).format(options, _fields(dict.fromkeys(limits, "as it is"), "to try"))
 
 
-def verdicts(found: Sequence[Verdict], zone: str = "UTC") -> Markup:
+def verdicts(found: Sequence[Verdict]) -> Markup:
     """Whom the limits would have refused, when, and how many pages."""
     hit = [verdict for verdict in found if verdict.refused]
     came = sum(verdict.pages for verdict in found)
@@ -147,8 +147,8 @@ def verdicts(found: Sequence[Verdict], zone: str = "UTC") -> Markup:
     )
     return Markup(
         '<section class="card preview" role="status"><h2 tabindex="-1" data-focus>{}</h2>'
-        "<p>{} came in the last seven days. Times are {}.</p>{}</section>"
-    ).format(title, words.counted(came, "page"), zone, markup.joined(_verdict(verdict) for verdict in hit))
+        "<p>{} came in the last seven days. Times are UTC.</p>{}</section>"
+    ).format(title, words.counted(came, "page"), markup.joined(_verdict(verdict) for verdict in hit))
 
 
 def _verdict(verdict: Verdict) -> Markup:

@@ -12,8 +12,8 @@ from portal.accounts.registration import RegistrationMode
 from portal.domain import Limit, Standing, TenantState
 from portal.tenancy.directory import TenantRow
 from portal.tenancy.inventory import Inventory
-from portal.ui import markup
-from portal.usage.limit_edits import Preview, may_undo
+from portal.ui import admin_changes, charts, markup
+from portal.usage.limit_edits import Preview
 from portal.usage.limit_effects import Effect
 from portal.usage.limit_values import LABELS, number_shown
 
@@ -99,21 +99,17 @@ def use_bar(standing: Standing | None) -> Markup:
     """How much of a quota is used: a bar, and the same in words."""
     if standing is None or standing.allowed is None:
         return Markup('<div class="use"><small>no quota limits its pages</small></div>')
-    part = min(1.0, standing.used / standing.allowed) if standing.allowed else 1.0
+    part = standing.used_share
     level = "full" if part >= 1 else "near" if part > 0.8 else "well"
     said = f"{standing.used:,} of {standing.allowed:,} pages {_PERIODS.get(standing.limit, '')}".strip()
-    return Markup(
-        '<div class="use" data-level="{}"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="use-ground" width="100" height="8"/><rect class="use-part" width="{:.1f}" height="8"/></svg>'
-        "<small>{}</small></div>"
-    ).format(level, 100 * part, said)
+    return Markup('<div class="use" data-level="{}">{}<small>{}</small></div>').format(level, charts.bar(part), said)
 
 
 def details(
     row: TenantRow,
     stored: Inventory,
     plan_names: Sequence[str],
-    changes: Sequence[LimitChange],
+    made: Sequence[LimitChange],
     now: datetime,
 ) -> Markup:
     """One tenant: its limits to be edited, its state, what it has stored, and how it is deleted."""
@@ -131,7 +127,11 @@ def details(
         Markup("<p>Shown to the tenant: {}</p>").format(terms.state_reason) if terms.state_reason else "",
     )
     return Markup("{}{}{}{}{}").format(
-        head, _limits_form(row, plan_names), _history(row, changes, now), _state_form(row), _delete_form(row, stored)
+        head,
+        _limits_form(row, plan_names),
+        admin_changes.changes(row.id, made, now),
+        _state_form(row),
+        _delete_form(row, stored),
     )
 
 
@@ -215,34 +215,6 @@ def _used(effect: Effect) -> str:
     return "" if effect.used is None else f" · used now: {effect.used:,}"
 
 
-def _history(row: TenantRow, changes: Sequence[LimitChange], now: datetime) -> Markup:
-    if not changes:
-        return Markup("")
-    lines = markup.joined(
-        Markup("<li><div>{} by {}{}</div>{}</li>").format(
-            markup.moment(change.changed_at, now),
-            change.changed_by,
-            f": {change.reason}" if change.reason else "",
-            _undo(row.id, change, now),
-        )
-        for change in changes
-    )
-    return Markup('<section class="card"><h2>Changes of its limits</h2><ul class="changes">{}</ul></section>').format(
-        lines
-    )
-
-
-def _undo(tenant_id: str, change: LimitChange, now: datetime) -> Markup:
-    if change.undone_at is not None:
-        return Markup("<small>undone</small>")
-    if not may_undo(change, at=now):
-        return Markup("")
-    return Markup(
-        '<form class="admin-form" data-action="undo" data-target="{}"><input type="hidden" name="change" value="{}">'
-        '<button class="button">Undo</button></form>'
-    ).format(tenant_id, change.id)
-
-
 def _state_form(row: TenantRow) -> Markup:
     now, selected = row.standing.terms.state, Markup(" selected")
     options = markup.joined(
@@ -265,8 +237,8 @@ def _delete_form(row: TenantRow, stored: Inventory) -> Markup:
     return Markup(
         '<section class="card danger-zone"><h2>Delete this tenant</h2><p>What goes, for good: {}. Pages that are being '
         "read are stopped. The ledger, the audit log and a record of this deletion stay.</p>"
-        '<form class="admin-form" data-action="delete" data-target="{}"><label>Type its name, <b>{}</b>, to delete it'
-        '<input name="name" required maxlength="100" autocomplete="off"></label>'
+        '<form class="admin-form" data-action="delete" data-target="{}"><label><span>Type its name, <b>{}</b>, to '
+        'delete it</span><input name="name" required maxlength="100" autocomplete="off"></label>'
         '<button class="button danger" id="delete-tenant">Delete everything</button></form></section>'
     ).format(stored.words, row.id, row.name)
 

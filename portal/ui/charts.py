@@ -51,9 +51,7 @@ class Column:
     words: str
 
 
-def columns(
-    found: Sequence[Column], series: Sequence[str], *, title: str, limit: int | None = None, is_small: bool = False
-) -> Markup:
+def columns(found: Sequence[Column], series: Sequence[str], *, title: str, limit: int | None = None) -> Markup:
     """Stacked columns of the `series`, as a figure with a scale, the first and last label, and a legend."""
     highest = max((sum(column.values) for column in found), default=0)
     is_near = limit is not None and 0 < limit <= max(highest, 1) * _FAR

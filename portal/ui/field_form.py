@@ -1,7 +1,8 @@
 """The form of the task Fields: a template, or rows of one's own, with the JSON behind a tab (static/fields_form.js).
 
 The component's value is JSON text: {"template": name} as it is, {"template": name or null, "rows": […]} when edited,
-{"schema": …} for a JSON Schema. Names of templates and fields are drawn with textContent only.
+{"schema": …} for a JSON Schema, {"json": text} for what somebody is still writing. What is saved as a template is such
+a value, too. Names of templates and fields are drawn with textContent only.
 """
 
 from __future__ import annotations
@@ -9,19 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from portal.domain import FieldSpec, FieldType, Principal, TemplateRef
-from portal.engine.fields.specs import (
-    specs_from_json,
-    specs_from_names,
-    specs_from_schema,
-    specs_to_json,
-)
+from portal.engine.fields.schemas import specs_from_schema
+from portal.engine.fields.specs import specs_from_json, specs_from_names, specs_to_json
 from portal.engine.fields.templates import BUILT_IN, TITLES
-from portal.errors import InvalidRequest
+from portal.errors import InvalidRequest, NotFound
 from portal.jobs import templates
 from portal.jobs.context import JobContext
 from portal.jobs.templates import Template
@@ -33,6 +31,15 @@ class Asked:
 
     specs: tuple[FieldSpec, ...]
     template: TemplateRef | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of saving or deleting, in words, and the template that is there now; `turn` is the form's own count."""
+
+    told: str
+    name: str = ""
+    turn: int = 0
 
 
 FindTemplate = Callable[[str], Template]
@@ -54,20 +61,22 @@ def fields_form(*, visible: bool) -> gr.HTML:
         apply_default_css=False,
         elem_id="fields",
         visible=visible,
-        described=described(built_in),
+        described=described(built_in, is_whole=False),
     )
 
 
-def described(offered: Sequence[Template], *, told: str = "") -> str:
-    """What the form offers: templates with their rows, the types, and what came of the last saving."""
+def described(offered: Sequence[Template], done: Done | None = None, *, is_whole: bool = True) -> str:
+    """What the form offers: templates with their rows, whether they are all, the types, and what came of a saving."""
     return json.dumps(
         {
             "templates": [
                 {"name": one.name, "title": one.title, "own": not one.is_built_in, "rows": specs_to_json(one.specs)}
                 for one in offered
             ],
+            "whole": is_whole,
             "types": [type.value for type in FieldType],
-            "told": told,
+            "told": done.told if done else "",
+            "saved": {"name": done.name, "turn": done.turn} if done and done.name else None,
         },
         ensure_ascii=False,
     )
@@ -81,43 +90,61 @@ def asked(value: str, find_template: FindTemplate) -> Asked:
     text = value.strip()
     if not text.startswith(("{", "[")):
         return Asked(specs_from_names([name for name in text.replace("\n", ",").split(",") if name.strip()]))
-    given = _parsed(text)
-    if isinstance(given, list):
-        return Asked(specs_from_json(given))
-    if isinstance(given.get("schema"), dict):
-        return Asked(specs_from_schema(given["schema"]))
-    name = given.get("template")
-    template = find_template(name) if isinstance(name, str) and name else None
-    if "rows" not in given and template is not None:
-        return Asked(template.specs, template.ref)
-    specs = specs_from_json(given.get("rows") or [])
-    ref: TemplateRef | None = template.ref if template is not None and template.specs == specs else None
-    return Asked(specs, ref)
+    return _asked(_parsed(text), find_template)
 
 
-def rows_of(target: Any) -> tuple[str, list[Any]]:
-    """Name and rows that the form wants saved. Raises InvalidRequest."""
-    given = _parsed(str(target))
-    if not isinstance(given, dict) or not isinstance(given.get("rows"), list):
-        raise InvalidRequest("There is nothing to save.", remedy="Reload the page.")
-    return str(given.get("name", "")), given["rows"]
-
-
-def act(context: JobContext, principal: Principal, event: Mapping[str, Any]) -> str:
-    """Saves or deletes a template as the form asks; gives what came of it, in words. Raises PortalError."""
+def act(context: JobContext, principal: Principal, event: Mapping[str, Any]) -> Done:
+    """Saves or deletes a template as the form asks; gives what came of it. Raises PortalError."""
     match event.get("action"):
         case "save":
-            name, rows = rows_of(event.get("target"))
-            saved = templates.save_template(context, principal, name, specs_from_json(rows))
-            return f"Saved as {saved.name}, version {saved.version}."
+            given = _parsed(str(event.get("target")))
+            if not isinstance(given, dict) or not isinstance(given.get("fields"), dict):
+                raise InvalidRequest("There is nothing to save.", remedy="Reload the page.")
+            wanted = _asked(given["fields"], partial(templates.get_template, context, principal.tenant_id))
+            saved = templates.save_template(context, principal, str(given.get("name", "")), wanted.specs)
+            turn = given.get("turn")
+            told = f"Saved as {saved.name}, version {saved.version}."
+            return Done(told, saved.name, turn if isinstance(turn, int) else 0)
         case "delete":
             name = str(event.get("target"))
             templates.delete_template(context, principal, name)
-            return f"Deleted {name}."
+            return Done(f"Deleted {name}.")
     raise InvalidRequest("There is no such action.", remedy="Reload the page.")
 
 
-def _parsed(text: str) -> Any:
+def _asked(given: dict[str, Any] | list[Any], find_template: FindTemplate) -> Asked:
+    if isinstance(given, list):
+        return Asked(specs_from_json(given))
+    if isinstance(given.get("json"), str):
+        return _written(given["json"])
+    if isinstance(given.get("schema"), dict):
+        return Asked(specs_from_schema(given["schema"]))
+    name = given.get("template")
+    if "rows" not in given and isinstance(name, str) and name:
+        template = find_template(name)
+        return Asked(template.specs, template.ref)
+    specs = specs_from_json(given.get("rows") or [])
+    return Asked(specs, _ref(name, specs, find_template))
+
+
+def _written(text: str) -> Asked:
+    """Of the JSON tab, as it is written: rows or a JSON Schema."""
+    given = _parsed(text)
+    return Asked(specs_from_json(given) if isinstance(given, list) else specs_from_schema(given))
+
+
+def _ref(name: object, specs: tuple[FieldSpec, ...], find_template: FindTemplate) -> TemplateRef | None:
+    """The template of that name where the rows are as it has them."""
+    if not isinstance(name, str) or not name:
+        return None
+    try:
+        template = find_template(name)
+    except NotFound:  # deleted meanwhile: the rows are there all the same
+        return None
+    return template.ref if template.specs == specs else None
+
+
+def _parsed(text: str) -> dict[str, Any] | list[Any]:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):

@@ -22,10 +22,11 @@ RUN_JS = """async (files, names, task, fields, language, pages, fresh, engine, m
   const listed = JSON.stringify(given.map((file) => file.orig_name));
   return [given, listed, task, fields, language, pages, fresh, engine, mode];
 }"""
-PRICE_JS = """(files, names, task, pages) => {
+PRICE_JS = """(files, names, ...choices) => {
   const given = portal.input.ready();
-  return [given, JSON.stringify(given.map((file) => file.orig_name)), task, pages];
+  return [given, JSON.stringify(given.map((file) => file.orig_name)), ...choices];
 }"""
+REPRICE_JS = "() => { portal.input.reprice(); return []; }"
 SAMPLE_JS = "() => { portal.busy('samples', true); return []; }"
 ATTACH_JS = """(job) => {
   portal.busy('run', false);

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
 from portal.documents.intake import Upload
 from portal.domain import EngineCapability, FieldSpec, Mode, Task, TaskPrompt
-from portal.errors import InvalidRequest, TaskUnavailable
+from portal.errors import InvalidRequest, NotFound, TaskUnavailable
 from portal.jobs.submission import Order
 from portal.languages import language_code
 from portal.ui import engine_choice, markup, words
@@ -73,13 +75,13 @@ def order(  # noqa: PLR0913  one for each field of the form
     return Order(prompt=prompt, engine=engine.name, page_numbers=page_numbers, is_fresh=is_fresh)
 
 
-def priced_order(task: str, page_numbers: tuple[int, ...] | None, capabilities: Sequence[EngineCapability]) -> Order:
-    """What is priced while the form is still being filled in: the task and pages; its other fields cost nothing."""
-    chosen = task_named(task)
-    engine = engine_for(chosen, capabilities)
-    if engine is None:
-        raise TaskUnavailable(f"{words.TASKS[chosen][0]}: {reason_against(chosen, capabilities)}")
-    return Order(prompt=TaskPrompt(chosen, fields=(FieldSpec("-"),)), engine=engine.name, page_numbers=page_numbers)
+def priced_order(task: str, wanted: str, language: str, **rest: Any) -> Order:
+    """As `order`, also while fields or a language are still to be chosen: nothing was read in that way before."""
+    try:
+        return order(task, wanted, language, **rest)
+    except (InvalidRequest, NotFound):
+        found = order(task, "-", "en", **rest)
+        return replace(found, prompt=TaskPrompt(found.prompt.task, fields=(FieldSpec("-"),)))
 
 
 def uploads(paths: Sequence[str], names: str) -> list[Upload]:

@@ -19,15 +19,15 @@ from portal.ui import markup, messages, usage_words
 _SHOWN_FILES = 12
 
 
-def price(found: Price, chosen: Sequence[int] | None) -> Markup:
-    """What the files cost; `chosen` are the page numbers asked for of each, None for all."""
+def price(found: Price) -> Markup:
+    """What the files cost."""
     refusal, left = found.refusal, found.standing.pages_left
     if left is not None and found.pages > left and _is_of_pages(refusal):
-        return _panel(_too_many(found, left, chosen), found, fits=False)
+        return _panel(_too_many(found, left), found, fits=False)
     if refusal is None:
         return _panel(Markup("<p>{}</p>").format(_bold_pages(found)), found, fits=True)
     if any(file.error is refusal for file in found.files):
-        told = Markup("<p>{}</p>").format(_bold_pages(found)) if found.pages else Markup("")
+        told = Markup("<p>{}</p>").format(_bold_pages(found)) if found.pages or found.free_pages else Markup("")
         return _panel(Markup("{}<p>{}</p>").format(told, messages.sentence(refusal)), found, fits=False)
     return unpriced(refusal)
 
@@ -69,33 +69,35 @@ def _files(files: Sequence[FilePrice]) -> Markup:
 def _file_words(file: FilePrice) -> str:
     if file.error is not None:
         return "cannot be read as chosen" if file.page_count else "cannot be read"
-    if file.pages == file.page_count:
-        return usage_words.pages(file.pages)
-    return f"{usage_words.number(file.pages)} of {usage_words.pages(file.page_count)}"
+    wanted = len(file.numbers)
+    if wanted == file.page_count:
+        return usage_words.with_free(file.pages, file.free_pages)
+    free = f", {usage_words.number(file.free_pages)} of them free" if file.free_pages else ""
+    return f"{usage_words.number(wanted)} of {usage_words.pages(file.page_count)}{free}"
 
 
-def _too_many(found: Price, left: int, chosen: Sequence[int] | None) -> Markup:
+def _too_many(found: Price, left: int) -> Markup:
     limit = usage_words.tightest(found.standing)
     ask = Markup('<a class="button" href="/usage?ask={}#ask">Ask for more</a>').format(limit.limit if limit else "")
     pick = Markup('<button type="button" class="button" data-choose>Choose pages</button>')
     return Markup('<p><b>{}.</b></p><div class="price-choices">{}{}{}</div><p>{}</p>').format(
-        usage_words.shortage(found), _fewer(found, left, chosen), pick, ask, usage_words.resets(found.standing)
+        usage_words.shortage(found), _fewer(found.files, left), pick, ask, usage_words.resets(found.standing)
     )
 
 
-def _fewer(found: Price, left: int, chosen: Sequence[int] | None) -> Markup:
+def _fewer(files: Sequence[FilePrice], left: int) -> Markup:
     """The button that takes what fits: the first files whole, or the first pages of the first file."""
-    if not left:
-        return Markup("")
-    sums = list(accumulate(file.pages for file in found.files))
-    whole = sum(pages <= left for pages in sums)
+    whole = sum(pages <= left for pages in accumulate(file.pages for file in files))
     if whole:
-        told = (
-            f"Read only the first {'file' if whole == 1 else f'{whole} files'} ({usage_words.pages(sums[whole - 1])})"
-        )
+        pages = usage_words.pages(sum(len(file.numbers) for file in files[:whole]))
+        told = f"Read only the first {'file' if whole == 1 else f'{whole} files'} ({pages})"
         return Markup('<button type="button" class="button primary" data-keep="{}">{}</button>').format(whole, told)
-    wanted = list(chosen) if chosen is not None else range(1, found.files[0].page_count + 1)
-    of_file = " pages of the first file" if len(found.files) > 1 else ""
+    first = files[0]
+    too_far = [number for number in first.numbers if number not in first.free][left]
+    wanted = [number for number in first.numbers if number < too_far]
+    if not wanted:
+        return Markup("")
+    of_file = " pages of the first file" if len(files) > 1 else ""
     return Markup(
         '<button type="button" class="button primary" data-keep="1" data-range="{}">Read only the first {}{}</button>'
-    ).format(written_page_numbers(wanted[:left]), usage_words.number(left), of_file)
+    ).format(written_page_numbers(wanted), usage_words.number(len(wanted)), of_file)

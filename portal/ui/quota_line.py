@@ -1,4 +1,4 @@
-"""A quiet line under the header of every page: a threshold that was passed, or that new work is stopped and why."""
+"""A quiet line under the header of every page: a threshold that was passed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from models.base import now
 from portal.domain import Limit
 from portal.errors import InvalidRequest
 from portal.services import Services
-from portal.ui import identity, markup, messages, shell, usage_words, words
-from portal.usage.limits import TenantState
+from portal.ui import identity, markup, messages, shell, usage_words
 from portal.usage.notices import PERCENTS, Notice, close_notice, open_notices
 from portal.usage.standing import TenantStanding, standing_of
 
@@ -33,7 +32,7 @@ class QuotaLine:
         tenant_id = identity.principal_of(request).tenant_id
         with self._database.reading() as session:
             standing = standing_of(session, tenant_id)
-            found = open_notices(session, tenant_id, standing.counters)
+            found = open_notices(session, tenant_id, standing)
         return lines(found, standing)
 
     def _close(self, event: gr.EventData, request: gr.Request) -> Markup:
@@ -45,17 +44,7 @@ class QuotaLine:
 
 def lines(found: list[Notice], standing: TenantStanding) -> Markup:
     """What there is to tell; nothing most of the time."""
-    return Markup("{}{}").format(_stopped(standing), markup.joined(_line(one, standing) for one in found))
-
-
-def _stopped(standing: TenantStanding) -> Markup:
-    terms = standing.terms
-    if terms.state is TenantState.ACTIVE:
-        return Markup("")
-    reason = f" The admin's reason: {terms.state_reason}" if terms.state_reason else ""
-    return Markup('<div class="quota-line" data-level="full" role="status"><p><b>{}</b>{} {}</p></div>').format(
-        words.NEW_WORK_STOPPED, reason, words.WHAT_STILL_WORKS
-    )
+    return markup.joined(_line(one, standing) for one in found)
 
 
 def _line(one: Notice, standing: TenantStanding) -> Markup:

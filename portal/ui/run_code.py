@@ -7,25 +7,37 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from portal.domain import Mode, Task, TaskPrompt
 from portal.engine.fields.specs import specs_from_names, specs_to_json
 from portal.jobs.page_numbers import written_page_numbers
 from portal.jobs.queries import JobView
+from portal.results.export import ExportFormat
 
 KEY_PLACEHOLDER = "your-api-key"
 
 
+@dataclass(frozen=True)
+class _Run:
+    base_url: str
+    job_id: str
+    names: Sequence[str]
+    form: Mapping[str, str]
+    format: ExportFormat
+
+
 def for_job(job: JobView, base_url: str) -> dict[str, str]:
     """curl, python and javascript for the job; the key is a placeholder."""
-    names = [document.file_name for document in job.documents]
-    form = _form(job)
-    return {
-        "curl": _curl(base_url, job.id, names, form),
-        "python": _python(base_url, names, form),
-        "javascript": _javascript(base_url, names, form),
-    }
+    run = _Run(
+        base_url,
+        job.id,
+        [document.file_name for document in job.documents],
+        _form(job),
+        ExportFormat.JSON if job.prompt.task is Task.FIELDS else ExportFormat.MARKDOWN,  # the values, or the text
+    )
+    return {"curl": _curl(run), "python": _python(run), "javascript": _javascript(run)}
 
 
 def _form(job: JobView) -> dict[str, str]:
@@ -63,16 +75,16 @@ def _chosen_pages(job: JobView) -> str:
     return "" if is_all else written_page_numbers(number for numbers in chosen.values() for number in numbers)
 
 
-def _curl(base_url: str, job_id: str, names: Sequence[str], form: dict[str, str]) -> str:
-    parts = [f"-F {shlex.quote(f'files=@{_curl_name(name)}')}" for name in names]
+def _curl(run: _Run) -> str:
+    parts = [f"-F {shlex.quote(f'files=@{_curl_name(name)}')}" for name in run.names]
     # --form-string: in -F a value's ';' and a leading '@' or '<' have a meaning.
-    parts += [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in form.items()]
-    lines = [f'curl -sS {shlex.quote(f"{base_url}/v1/jobs?wait=60")} -H "Authorization: Bearer $KEY"', *parts]
-    result = shlex.quote(f"{base_url}/v1/jobs/{job_id}/result?format=markdown")
+    parts += [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in run.form.items()]
+    lines = [f'curl -sS {shlex.quote(f"{run.base_url}/v1/jobs?wait=60")} -H "Authorization: Bearer $KEY"', *parts]
+    result = shlex.quote(f"{run.base_url}/v1/jobs/{run.job_id}/result?format={run.format}")
     return (
         f"KEY={KEY_PLACEHOLDER}\n\n# Run it again\n"
         + " \\\n  ".join(lines)
-        + f'\n\n# Fetch the text of this run\ncurl -sS {result} -H "Authorization: Bearer $KEY"'
+        + f'\n\n# Fetch what this run read\ncurl -sS {result} -H "Authorization: Bearer $KEY"'
     )
 
 
@@ -82,13 +94,13 @@ def _curl_name(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _python(base_url: str, names: Sequence[str], form: dict[str, str]) -> str:
-    files = "\n".join(f'    ("files", open({_literal(name)}, "rb")),' for name in names)
-    parts = "\n".join(f"    {_literal(name)}: {_literal(value)}," for name, value in form.items())
+def _python(run: _Run) -> str:
+    files = "\n".join(f'    ("files", open({_literal(name)}, "rb")),' for name in run.names)
+    parts = "\n".join(f"    {_literal(name)}: {_literal(value)}," for name, value in run.form.items())
     return f"""import httpx
 
 portal = httpx.Client(
-    base_url={_literal(base_url)},
+    base_url={_literal(run.base_url)},
     headers={{"Authorization": "Bearer {KEY_PLACEHOLDER}"}},
     timeout=90,
 )
@@ -101,18 +113,20 @@ form = {{
 job = portal.post("/v1/jobs", params={{"wait": 60}}, files=files, data=form).raise_for_status().json()
 while job["state"] in ("queued", "running"):
     job = portal.get(f"/v1/jobs/{{job['id']}}", params={{"wait": 60}}).raise_for_status().json()
-result = portal.get(f"/v1/jobs/{{job['id']}}/result", params={{"format": "markdown"}})
+result = portal.get(f"/v1/jobs/{{job['id']}}/result", params={{"format": "{run.format}"}})
 print(result.raise_for_status().text)"""
 
 
-def _javascript(base_url: str, names: Sequence[str], form: dict[str, str]) -> str:
-    files = "\n".join(f'form.append("files", await openAsBlob({_literal(name)}), {_literal(name)});' for name in names)
-    parts = "\n".join(f"form.append({_literal(name)}, {_literal(value)});" for name, value in form.items())
+def _javascript(run: _Run) -> str:
+    files = "\n".join(
+        f'form.append("files", await openAsBlob({_literal(name)}), {_literal(name)});' for name in run.names
+    )
+    parts = "\n".join(f"form.append({_literal(name)}, {_literal(value)});" for name, value in run.form.items())
     return f"""import {{ openAsBlob }} from "node:fs"; // Node.js 20 or newer, as a module (.mjs)
 
 const portal = async (path, options = {{}}) => {{
   const headers = {{ Authorization: "Bearer {KEY_PLACEHOLDER}" }};
-  const answer = await fetch({_literal(base_url)} + path, {{ ...options, headers }});
+  const answer = await fetch({_literal(run.base_url)} + path, {{ ...options, headers }});
   if (!answer.ok) throw new Error(await answer.text());
   return answer;
 }};
@@ -123,7 +137,7 @@ let job = await (await portal("/v1/jobs?wait=60", {{ method: "POST", body: form 
 while (["queued", "running"].includes(job.state)) {{
   job = await (await portal(`/v1/jobs/${{job.id}}?wait=60`)).json();
 }}
-console.log(await (await portal(`/v1/jobs/${{job.id}}/result?format=markdown`)).text());"""
+console.log(await (await portal(`/v1/jobs/${{job.id}}/result?format={run.format}`)).text());"""
 
 
 def _literal(text: str) -> str:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from portal.ui import identity, markup, messages, words
 from portal.ui.theme import TITLE
+from portal.wording import as_sentence
 
 PAGES = (("Workspace", "/"), ("History", "/history"), ("Usage", "/usage"), ("Keys", "/keys"))
 ADMIN_PAGES = (("Admin", "/admin"),)  # shown to the portal's admins alone
@@ -78,7 +79,7 @@ def _standing(request: gr.Request) -> Markup:
     reason = identity.principal_of(request).no_new_jobs
     if reason is None:
         return Markup("")
-    said = f"The portal’s admin says: {reason} " if reason else ""
+    said = f"The portal’s admin says: {as_sentence(reason)} " if reason else ""
     return Markup(
         '<div class="standing" role="status"><p><strong>No new work at present.</strong> {}{}</p></div>'
     ).format(said, words.NO_NEW_JOBS)

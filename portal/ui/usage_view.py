@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -24,7 +24,7 @@ from portal.usage.zones import time_zones
 
 RANGES = (7, 30, 90)
 _STACK = ("charged", "blank", "failed", "truncated", "free")
-_WARN, _FULL = 0.8, 1.0
+_BINDS, _WARN, _FULL = 0.5, 0.8, 1.0
 _MOST_SHARES = 8
 _SORTS = (
     (ReceiptSort.TIME, "When"),
@@ -62,14 +62,13 @@ def head(sentence: str) -> Markup:
 
 
 def limits(standing: TenantStanding) -> Markup:
-    """A bar for each counted limit that applies; the nearest one is marked in words, by frame and by pattern."""
-    nearest = standing.nearest
+    """A bar for each counted limit that applies; the nearest is marked, in words too, once half of it is used."""
+    nearest = standing.nearest if standing.nearest and standing.nearest.used_share >= _BINDS else None
     shown = [one for one in standing.standings if one.allowed is not None]
     if not shown:
         return Markup('<section class="card"><h2>Limits</h2><p>No limit applies to your tenant.</p></section>')
     bars = markup.joined(
-        _limit(one, standing, is_nearest=nearest is not None and nearest.used > 0 and one.limit is nearest.limit)
-        for one in shown
+        _limit(one, standing, is_nearest=nearest is not None and one.limit is nearest.limit) for one in shown
     )
     return Markup(
         '<section class="card" aria-labelledby="limits-title"><h2 id="limits-title">Limits <small>plan {}</small></h2>'
@@ -177,7 +176,7 @@ def _by_day(report: UsageReport, limit: int | None) -> Markup:
         return markup.empty("Nothing read in these days", "Pages appear here as soon as they are read.")
     series = [name for name in _STACK if name == "charged" or getattr(report.total, name)]
     found = [
-        Column(day_name(day.day), tuple(getattr(day.pages, name) for name in series), _day_words(day))
+        Column(usage_words.day_name(day.day), tuple(getattr(day.pages, name) for name in series), _day_words(day))
         for day in report.days
     ]
     told = f"Pages by day: {usage_words.sums(report.total)}. Highest: {max(day.pages.read for day in report.days)}."
@@ -188,7 +187,11 @@ def _refused(report: UsageReport) -> Markup:
     if not report.refused:
         return Markup('<p class="hint">No request was refused in these days.</p>')
     found = [
-        Column(day_name(day.day), (day.refused_requests,), f"{day_name(day.day)}: {day.refused_requests} refused")
+        Column(
+            usage_words.day_name(day.day),
+            (day.refused_requests,),
+            f"{usage_words.day_name(day.day)}: {day.refused_requests} refused",
+        )
         for day in report.days
     ]
     total = sum(row.requests for row in report.refused)
@@ -326,11 +329,5 @@ def _asked_list(asked: Sequence[AskedForMore], now: datetime) -> Markup:
     return Markup('<ul class="asked" aria-label="Requests for more">{}</ul>').format(items)
 
 
-def day_name(day: str) -> str:
-    """`12 Mar` of an ISO date."""
-    at = date.fromisoformat(day)
-    return f"{at.day} {at:%b}"
-
-
 def _day_words(day: DayUse) -> str:
-    return f"{day_name(day.day)}: {usage_words.sums(day.pages)}"
+    return f"{usage_words.day_name(day.day)}: {usage_words.sums(day.pages)}"

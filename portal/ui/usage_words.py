@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from portal.domain import Limit, Standing
@@ -90,6 +90,12 @@ def sums(found: PageSums) -> str:
     return ", ".join(told) or "nothing"
 
 
+def day_name(day: str) -> str:
+    """`12 Mar` of an ISO date."""
+    at = date.fromisoformat(day)
+    return f"{at.day} {at:%b}"
+
+
 def receipt(found: Receipt) -> str:
     """A receipt in one line: `12 reserved, 11 charged, 1 returned`."""
     told = f"{number(found.reserved)} reserved, {number(found.charged)} charged"
@@ -101,20 +107,32 @@ def receipt(found: Receipt) -> str:
 
 
 def price(found: Price) -> str:
-    """`12 pages · 38 of 500 left today · about 40 s`."""
-    parts = [pages(found.pages), left(found.standing)]
+    """`12 pages · 38 of 500 left today · about 40 s`; `1 page, read before: free`."""
+    parts = [with_free(found.pages, found.free_pages)]
+    if found.pages or not found.free_pages:
+        parts.append(left(found.standing))
     if found.pages and found.refusal is None:
         parts.append(words.duration(found.eta_seconds))
     return " · ".join(part for part in parts if part)
 
 
+def with_free(count: int, free: int) -> str:
+    """`3 pages`, `1 page, read before: free`, `4 pages, 1 of them read before: free`; `count` are the others."""
+    if not free:
+        return pages(count)
+    return f"{pages(count + free)}, {f'{number(free)} of them ' if count else ''}read before: free"
+
+
 def left(standing: TenantStanding) -> str:
-    """`38 of 500 left today`, of the limit that leaves the fewest pages; empty where none limits them."""
-    limit = tightest(standing)
-    if limit is None or limit.allowed is None:
+    """`38 of 500 left today`, of the day's and the month's limit the one that leaves fewer; empty where neither is.
+
+    What may be in flight is no store that is used up: it is told only where it refuses (`shortage`).
+    """
+    own = {one.limit: one for one in standing.standings if one.allowed is not None}
+    limit = min((own[name] for name in _PERIODS if name in own), key=lambda one: one.remaining or 0, default=None)
+    if limit is None:
         return ""
-    period = _PERIODS.get(limit.limit, "to have in flight")
-    return f"{number(limit.remaining or 0)} of {number(limit.allowed)} left {period}"
+    return f"{number(limit.remaining or 0)} of {number(limit.allowed or 0)} left {_PERIODS[limit.limit]}"
 
 
 def tightest(standing: TenantStanding) -> Standing | None:
@@ -125,13 +143,14 @@ def tightest(standing: TenantStanding) -> Standing | None:
 
 
 def shortage(found: Price) -> str:
-    """`8 pages left today, this file has 12`; the pages chosen where not all are."""
+    """`8 pages left today, this file has 12`; the pages chosen where not all are, those not free where some are."""
     limit = tightest(found.standing)
     remaining = limit.remaining or 0 if limit is not None else 0
     period = _PERIODS.get(limit.limit, "until others are read") if limit is not None else ""
-    whole = len(found.files) == 1 and found.files[0].pages == found.files[0].page_count
+    whole = len(found.files) == 1 and len(found.files[0].numbers) == found.files[0].page_count
     what = "this file has" if whole else "this choice has" if len(found.files) == 1 else "these files have"
-    return f"{pages(remaining)} left {period}, {what} {number(found.pages)}"
+    new = " not read before" if found.free_pages else ""
+    return f"{pages(remaining)} left {period}, {what} {number(found.pages)}{new}"
 
 
 def resets(standing: TenantStanding) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from portal.domain import JobState, Limit, Mode, PageState, Scope, Task
 from portal.jobs.queries import JobView, PageView
 from portal.languages import language_name
+from portal.wording import counted as counted
 
 TASKS = {
     Task.EXTRACT: ("Text", "Everything on the page, in reading order"),
@@ -59,8 +60,6 @@ SERIES = {
 }
 OCCASIONS = {"submitted": "job", "retried": "retry", "request": "request"}
 REQUEST_STATES = {"open": "Waiting for the admin", "granted": "Granted", "declined": "Declined"}
-NEW_WORK_STOPPED = "New work is stopped for your tenant."
-WHAT_STILL_WORKS = "What is there can still be read, exported and deleted. Ask the portal's admin."
 COUNTING = "Counting pages…"
 BLANK = "No text found on this page; not charged within the day's allowance."
 SAMPLE = "A sample: it costs nothing."
@@ -104,11 +103,6 @@ _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _KIB = 1024
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 page`, `12 pages`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def ordinal(number: int) -> str:

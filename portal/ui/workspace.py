@@ -171,12 +171,14 @@ class WorkspacePage:
         shell.on(
             self._price.click,
             self._price_files,
-            inputs=[self._files, self._names, self._task, self._range],
+            inputs=choices,
             outputs=self._cost,
             js=file_list.PRICE_JS,
             trigger_mode="always_last",
             queue=False,  # one that is under way when the connection breaks would keep the queue's stream for itself
         )
+        for changed in (self._task, self._fields, self._language, self._engine, self._mode, self._fresh):
+            shell.on(changed.change, None, js=file_list.REPRICE_JS)  # what was read before is free in the same way only
         shell.on(self._drop.submit, refresh, outputs=views)
         shell.on(page.load, messages.polled(self._templates), outputs=self._fields)
         shell.on(self._fields.submit, self._act_on_template, outputs=self._fields)
@@ -199,32 +201,48 @@ class WorkspacePage:
         request: gr.Request,
     ) -> dict[Any, Any]:
         try:
-            order = order_form.order(
-                task,
-                fields,
-                language or "",
-                page_numbers=page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
-                is_fresh=is_fresh,
-                capabilities=self._jobs.engines.capabilities,
-                find_template=partial(templates.get_template, self._jobs, identity.principal_of(request).tenant_id),
-                engine_name=engine or engine_choice.AUTOMATIC,
-                mode=mode or "",
-            )
+            rest = self._rest(request, pages=pages, is_fresh=is_fresh, engine=engine, mode=mode)
+            order = order_form.order(task, fields, language or "", **rest)
             uploads = order_form.uploads(paths or [], names)
             job = submission.submit(self._jobs, identity.principal_of(request), uploads, order)
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
             return self._not_started(error)
         return {self._started: job.id, self._notice: ""}
 
-    def _price_files(self, paths: list[str] | None, names: str, task: str, pages: str, request: gr.Request) -> Markup:
+    def _rest(
+        self, request: gr.Request, *, pages: str, is_fresh: bool, engine: str | None, mode: str | None
+    ) -> dict[str, Any]:
+        """What an order takes from the form beside the task, its fields and its language."""
+        return {
+            "page_numbers": page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages),
+            "is_fresh": is_fresh,
+            "capabilities": self._jobs.engines.capabilities,
+            "find_template": partial(templates.get_template, self._jobs, identity.principal_of(request).tenant_id),
+            "engine_name": engine or engine_choice.AUTOMATIC,
+            "mode": mode or "",
+        }
+
+    def _price_files(  # noqa: PLR0913, PLR0917  as `_run_files`
+        self,
+        paths: list[str] | None,
+        names: str,
+        task: str,
+        fields: str,
+        language: str | None,
+        pages: str,
+        is_fresh: bool,
+        engine: str | None,
+        mode: str | None,
+        request: gr.Request,
+    ) -> Markup:
         """What the chosen files would cost; nothing where there is none."""
         if not paths:
             return Markup("")
         try:
-            chosen = page_range.parse(pages, max_pages=self._jobs.settings.intake.max_document_pages)
-            order = order_form.priced_order(task, chosen, self._jobs.engines.capabilities)
+            rest = self._rest(request, pages=pages, is_fresh=is_fresh, engine=engine, mode=mode)
+            order = order_form.priced_order(task, fields, language or "", **rest)
             uploads = order_form.uploads(paths, names)
-            return price_view.price(price(self._jobs, identity.principal_of(request), uploads, order), chosen)
+            return price_view.price(price(self._jobs, identity.principal_of(request), uploads, order))
         except PortalError as error:
             return price_view.unpriced(error)
         except Exception as error:  # noqa: BLE001  messages.inline is the translator
@@ -266,11 +284,11 @@ class WorkspacePage:
         """Saves or deletes a template; what came of it is told in the form, which keeps what was typed."""
         principal = identity.principal_of(request)
         try:
-            told = field_form.act(self._jobs, principal, event._data)
+            done = field_form.act(self._jobs, principal, event._data)
         except Exception as error:  # noqa: BLE001  messages.plain is the translator
-            told = messages.plain(error)
+            done = field_form.Done(messages.plain(error))
         own = templates.list_templates(self._jobs, principal.tenant_id)
-        return gr.HTML(described=field_form.described(own, told=told))
+        return gr.HTML(described=field_form.described(own, done))
 
     def _not_started(self, error: Exception) -> dict[Any, Any]:
         return {self._started: "", self._notice: messages.inline(error)}

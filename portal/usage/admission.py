@@ -23,7 +23,6 @@ from portal.errors import DocumentRefused
 from portal.usage.bindings import refusal
 from portal.usage.counters import Counters, counters_of, window_of
 from portal.usage.limits import Limits, Terms, refuse_suspended, terms_of
-from portal.usage.notices import note_thresholds
 from portal.usage.periods import Period, period_at
 
 _BINDING = frozenset(
@@ -75,8 +74,17 @@ def reserve(session: Session, principal: Principal, ask: Ask, *, at: datetime | 
     period = period_at(at, terms.time_zone)
     counters = _counted(session, principal.tenant_id, ask.pages, terms.limits, period)
     reservation_id = _stored(session, principal, ask, counters)
-    note_thresholds(session, principal.tenant_id, terms.limits, counters, pages=ask.pages)
     return Held(reservation_id, ask.job_id, terms, period, counters)
+
+
+def count_request(session: Session, principal: Principal) -> None:
+    """Counts one request that sets no pages aside.
+
+    Raises LimitReached (rate_limited), NotFound when the tenant is gone: then none is counted.
+    """
+    at = now()
+    terms = terms_of(session, principal.tenant_id, at=at)
+    _counted(session, principal.tenant_id, 0, terms.limits, period_at(at, terms.time_zone))
 
 
 def _refuse_large_file(ask: Ask, limits: Limits) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from math import ceil
 
 from portal.domain import Limit, Standing
-from portal.errors import LimitReached
+from portal.errors import LimitReached, TooManyPages
 from portal.usage.counters import WINDOW_SECONDS, Counters, window_of
 from portal.usage.limits import Limits
 from portal.usage.periods import Period
@@ -63,25 +65,54 @@ def pages_left(limits: Limits, counters: Counters) -> int | None:
     return max(0, min(left)) if left else None
 
 
-def refusal(counters: Counters, limits: Limits, period: Period, *, pages: int) -> LimitReached | None:
+def refusal(
+    counters: Counters, limits: Limits, period: Period, *, pages: int, is_least: bool = False
+) -> LimitReached | None:
     """The refusal of `pages` pages more in one request, by the limit that binds longest; None when all allow it.
 
-    `counters` are rolled to the period's moment.
+    One that never fits goes before: past the pages in flight that is TooManyPages. `counters` are rolled to the
+    period's moment. `is_least` says that the request may turn out to be of more pages.
     """
-    refused = next(_refusals(counters, limits, period, pages), None)
+    need = _Need(pages, is_least)
+    found = chain(_misfits(counters, limits, period, need), _refusals(counters, limits, period, need))
+    refused = next(found, None)
     if refused is not None:
         refused.asked_pages = pages
     return refused
 
 
-def _refusals(counters: Counters, limits: Limits, period: Period, pages: int) -> Iterator[LimitReached]:
+@dataclass(frozen=True)
+class _Need:
+    """How many pages are asked for, or at least: as it is told."""
+
+    pages: int
+    is_least: bool
+
+    def __str__(self) -> str:
+        return f"at least {self.pages}" if self.is_least else str(self.pages)
+
+
+def _misfits(counters: Counters, limits: Limits, period: Period, need: _Need) -> Iterator[LimitReached]:
     month, day, in_flight, _, _ = standings(counters, limits, period)
-    if _is_passed(month, pages):
-        yield _quota(month, pages, "this month", period.at)
-    if _is_passed(day, pages):
-        yield _quota(day, pages, "today", period.at)
-    if _is_passed(in_flight, pages):
-        yield _in_flight(in_flight, pages)
+    for standing, what in ((month, "in a month"), (day, "in a day")):
+        if _is_misfit(standing, need):
+            yield _never(standing, need, what, period.at)
+    if _is_misfit(in_flight, need):
+        yield _too_many(in_flight, need)
+
+
+def _is_misfit(standing: Standing, need: _Need) -> bool:
+    return standing.allowed is not None and need.pages > standing.allowed
+
+
+def _refusals(counters: Counters, limits: Limits, period: Period, need: _Need) -> Iterator[LimitReached]:
+    month, day, in_flight, _, _ = standings(counters, limits, period)
+    if _is_passed(month, need.pages):
+        yield _used_up(month, need, "this month", period.at)
+    if _is_passed(day, need.pages):
+        yield _used_up(day, need, "today", period.at)
+    if _is_passed(in_flight, need.pages):
+        yield _in_flight(in_flight, need.pages)
     if limits.requests_per_minute is not None:
         wait = _rate_wait_seconds(counters, limits.requests_per_minute, period.at)
         if wait > 0:
@@ -92,16 +123,51 @@ def _is_passed(standing: Standing, pages: int) -> bool:
     return pages > 0 and standing.allowed is not None and standing.used + pages > standing.allowed
 
 
-def _quota(standing: Standing, pages: int, when: str, at: datetime) -> LimitReached:
-    left, allowed = standing.remaining or 0, standing.allowed or 0
-    seconds = ceil((standing.resets_at - at).total_seconds()) if standing.resets_at else 0
+def _too_many(standing: Standing, need: _Need) -> TooManyPages:
+    allowed = standing.allowed or 0
+    return TooManyPages(
+        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} in flight.",
+        code=TooManyPages.code,
+        remedy=_instead(allowed),
+        retry_after_seconds=None,
+        binding=(standing.limit, allowed, standing.used, None),
+    )
+
+
+def _never(standing: Standing, need: _Need, what: str, at: datetime) -> LimitReached:
+    allowed = standing.allowed or 0
+    return _quota(
+        standing,
+        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} read {what}.",
+        _instead(allowed),
+        at,
+    )
+
+
+def _used_up(standing: Standing, need: _Need, when: str, at: datetime) -> LimitReached:
+    left = standing.remaining or 0
     fewer = f"Choose at most {left} pages, wait for the reset" if left else "Wait for the reset"
+    return _quota(
+        standing,
+        f"{left} of {standing.allowed or 0} pages are left {when}, and this needs {need}.",
+        f"{fewer}, or ask for more on the Usage page. Nothing was stored or charged.",
+        at,
+    )
+
+
+def _instead(allowed: int) -> str:
+    fewer = "Split the document, choose fewer pages, or ask" if allowed else "Ask"
+    return f"{fewer} for more on the Usage page. Nothing was stored or charged."
+
+
+def _quota(standing: Standing, message: str, remedy: str, at: datetime) -> LimitReached:
+    seconds = max(1, ceil((standing.resets_at - at).total_seconds())) if standing.resets_at else 1
     return LimitReached(
-        f"{left} of {allowed} pages are left {when}, and this needs {pages}.",
+        message,
         code="quota_exhausted",
-        remedy=f"{fewer}, or ask for more on the Usage page. Nothing was stored or charged.",
-        retry_after_seconds=max(1, seconds),
-        binding=(standing.limit, allowed, standing.used, max(1, seconds)),
+        remedy=remedy,
+        retry_after_seconds=seconds,
+        binding=(standing.limit, standing.allowed or 0, standing.used, seconds),
     )
 
 
@@ -135,4 +201,5 @@ def _rate_wait_seconds(counters: Counters, allowed: int, at: datetime) -> int:
     if spare >= 0 and counters.previous_requests:
         return max(1, ceil((1 - spare / counters.previous_requests - elapsed) * WINDOW_SECONDS + _ROUNDING))
     later = max(0.0, 1 - (allowed - 1) / max(1, counters.window_requests))
-    return max(1, ceil((1 - elapsed + later) * WINDOW_SECONDS + _ROUNDING))
+    # After two windows nothing of now counts, so the rounding needs no second more.
+    return min(2 * WINDOW_SECONDS, max(1, ceil((1 - elapsed + later) * WINDOW_SECONDS + _ROUNDING)))

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from models import LedgerEntry, Reservation, Tenant, TenantUsage
 from models.base import now
+from portal.db import insert_into
 from portal.usage.limits import terms_of
 from portal.usage.periods import Period, period_at
 
@@ -61,9 +62,25 @@ def check(session: Session, *, at: datetime | None = None) -> list[TenantBooks]:
 
 
 def repair(session: Session, tenant_id: str, *, at: datetime | None = None) -> None:
-    """Sets the tenant's reservations by its entries, and its counters by its reservations. Work waits meanwhile."""
+    """Mends the tenant's books by its entries: the reservations first, then the counters by the reservations.
+
+    Whoever ends or asks for pages of the tenant waits until the caller's transaction ends, and what was asked for in
+    the meantime counts. Order of locks: the reservations' rows, then the tenant's counters.
+    """
+    _mend_reservations(session, tenant_id)
+    at = at or now()
+    period = period_at(at, terms_of(session, tenant_id, at=at).time_zone)
+    _lock_counters(session, tenant_id)
+    _mend_counters(session, tenant_id, period)
+
+
+def _mend_reservations(session: Session, tenant_id: str) -> None:
     reservations = session.scalars(
-        select(Reservation).where(Reservation.tenant_id == tenant_id).order_by(Reservation.id).with_for_update()
+        select(Reservation)
+        .where(Reservation.tenant_id == tenant_id)
+        .order_by(Reservation.id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
     ).all()
     entered = _entered(session, tenant_id)[tenant_id]
     for row in reservations:
@@ -71,8 +88,19 @@ def repair(session: Session, tenant_id: str, *, at: datetime | None = None) -> N
         is_open = row.posted + row.returned < row.pages
         row.closed_at = None if is_open else row.closed_at or now()
     session.flush()
-    at = at or now()
-    period = period_at(at, terms_of(session, tenant_id, at=at).time_zone)
+
+
+def _lock_counters(session: Session, tenant_id: str) -> None:
+    session.execute(insert_into(session, TenantUsage).values(tenant_id=tenant_id).on_conflict_do_nothing())
+    session.execute(select(TenantUsage.tenant_id).where(TenantUsage.tenant_id == tenant_id).with_for_update()).one()
+
+
+def _mend_counters(session: Session, tenant_id: str, period: Period) -> None:
+    """Sums what is stored now, with the counters held: reservations made since the others were locked are among it."""
+    table = Reservation
+    reservations = session.execute(
+        select(table.day, table.month, table.pages, table.posted, table.returned).where(table.tenant_id == tenant_id)
+    ).all()
     today = [row for row in reservations if row.day == period.day]
     month = [row for row in reservations if row.month == period.month]
     is_future = TenantUsage.uncharged_day > period.day
@@ -92,6 +120,7 @@ def repair(session: Session, tenant_id: str, *, at: datetime | None = None) -> N
             window_requests=0,
             previous_requests=0,
         )
+        .execution_options(synchronize_session=False)
     )
 
 

@@ -14,6 +14,8 @@ from portal.usage.limit_values import LABELS, number_shown
 from portal.usage.limits import Terms
 from portal.usage.periods import Period, period_at
 
+_UNTIL_RAISED = "new work is refused until the limit is raised."
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -32,27 +34,28 @@ class Effect:
 
 def effects(old: Terms, new: Terms, counters: Counters, *, at: datetime) -> tuple[Effect, ...]:
     """All that differs between the terms, at the aware moment `at`, when `counters` count."""
-    return (*_plan_and_zone(old, new, at), *_limits(old, new, counters, period_at(at, new.time_zone)))
+    # A change of zone may leave the counters ahead of its day: they start anew when their own day and month end.
+    period = period_at(at, new.time_zone).of_day(counters.day)
+    return (*_plan_and_zone(old, new, period), *_limits(old, new, counters, period, at))
 
 
-def _plan_and_zone(old: Terms, new: Terms, at: datetime) -> Iterator[Effect]:
+def _plan_and_zone(old: Terms, new: Terms, period: Period) -> Iterator[Effect]:
     if old.plan != new.plan:
         words = "Limits of its own stay; all others are the new plan's at once."
         yield Effect("plan", "plan", old.plan, new.plan, None, words)
     if old.time_zone != new.time_zone:
-        ends = period_at(at, new.time_zone).day_ends_at
         words = (
             f"Its days and months begin at midnight in {new.time_zone}; the present day ends "
-            f"{_clock(ends, new.time_zone)}. What was used stays counted until then."
+            f"{_clock(period.day_ends_at, new.time_zone)}. What was used stays counted until then."
         )
         yield Effect("time_zone", "time zone", old.time_zone, new.time_zone, None, words)
 
 
-def _limits(old: Terms, new: Terms, counters: Counters, period: Period) -> Iterator[Effect]:
+def _limits(old: Terms, new: Terms, counters: Counters, period: Period, at: datetime) -> Iterator[Effect]:
     for limit in Limit:
         before, after = old.limits.value(limit), new.limits.value(limit)
         if before != after:
-            used = _used(limit, counters, period.at)
+            used = _used(limit, counters, at)
             words = _words(limit, (before, after), used or 0, period, new.time_zone)
             yield Effect(limit.value, LABELS[limit], before, after, used, words)
 
@@ -83,6 +86,8 @@ def _words(limit: Limit, values: tuple[float | None, float | None], used: int, p
 def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: str) -> str:
     if allowed is None:
         return f"Nothing limits its pages {when} any more; {used:,} are used."
+    if not allowed:
+        return f"It may have no pages {when}: {_UNTIL_RAISED} Pages that were accepted are still read."
     if used >= allowed:
         verb = "has used all" if used == allowed else f"has used {used:,}"
         of = f"of the new {allowed:,.0f}" if used != allowed else f"{allowed:,.0f}"
@@ -96,6 +101,8 @@ def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: st
 def _in_flight(allowed: float | None, used: int) -> str:
     if allowed is None:
         return f"Nothing limits its pages in flight any more; {used:,} wait or are read."
+    if not allowed:
+        return f"{used:,} pages wait or are read, and stay accepted: {_UNTIL_RAISED}"
     if used >= allowed:
         return (
             f"{used:,} pages wait or are read, and stay accepted: new work is refused until fewer than "

@@ -12,7 +12,8 @@ FOLLOW_PLAN: Final = "plan"
 NO_LIMIT: Final = "none"
 LimitChoice = float | None | Literal["plan"]
 
-MAX_WEIGHT = 100
+MIN_WEIGHT, MAX_WEIGHT = 0.01, 100  # as wide as turns can be shared out without loss (portal/jobs/fairness.py)
+WEIGHTS = f"a number from {MIN_WEIGHT} to {MAX_WEIGHT}"
 _MAX_WHOLE = 2**31 - 1  # what an INTEGER column of Postgres holds
 _MAX_BYTES = 2**50
 _MAX_DAYS = 36_500  # a hundred years: no date that is reckoned from it leaves the calendar
@@ -55,7 +56,7 @@ def checked(limit: Limit, value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _invalid(limit, value)
     if limit is Limit.WEIGHT:
-        if not isfinite(value) or not 0 < value <= MAX_WEIGHT:
+        if not isfinite(value) or not MIN_WEIGHT <= value <= MAX_WEIGHT:
             raise _invalid(limit, value)
         return float(value)
     lowest, highest = _bounds(limit)
@@ -87,7 +88,7 @@ def _bounds(limit: Limit) -> tuple[int, int]:
 
 def _invalid(limit: Limit, value: object) -> InvalidRequest:
     if limit is Limit.WEIGHT:
-        kind = f"a number above 0 and at most {MAX_WEIGHT}"
+        kind = WEIGHTS
     else:
         lowest, highest = _bounds(limit)
         kind = f"a whole number from {lowest} to {highest}, or none for no limit"

@@ -15,6 +15,8 @@ from models.base import UTCDateTime
 from portal.domain import Limit
 from portal.domain import TenantState as TenantState
 from portal.errors import Forbidden, NotFound
+from portal.usage.limit_values import MAX_WEIGHT, MIN_WEIGHT
+from portal.wording import as_sentence
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def terms_of(session: Session, tenant_id: str, *, at: datetime) -> Terms:
     if not rows:
         raise NotFound("There is no such tenant.")
     first = rows[0]._mapping
-    limits = DEFAULT_LIMITS if first["plan"] is None else Limits(**{name: first[name] for name in _NAMES})
+    limits = DEFAULT_LIMITS if first["plan"] is None else Limits(**{name: _typed(name, first[name]) for name in _NAMES})
     own: dict[str, Any] = {row.own_name: _typed(row.own_name, row.own_value) for row in rows if row.own_name}
     return Terms(
         limits=replace(limits, **own),
@@ -102,12 +104,12 @@ def weights_of(session: Session, tenant_ids: Iterable[str], *, at: datetime) -> 
         .outerjoin(TenantLimit, is_own)
         .where(Tenant.id.in_(tenant_ids))
     )
-    return {tenant_id: float(weight) for tenant_id, weight in rows}
+    return {tenant_id: _weight(weight) for tenant_id, weight in rows}
 
 
 def limits_of_plan(plan: Plan) -> Limits:
     """The plan's row as limits."""
-    return Limits(**{field.name: getattr(plan, field.name) for field in fields(Limits)})
+    return Limits(**{name: _typed(name, getattr(plan, name)) for name in _NAMES})
 
 
 def expires_at(finished_at: datetime | None, retention_days: int | None) -> datetime | None:
@@ -119,7 +121,7 @@ def refuse_suspended(terms: Terms) -> None:
     """Raises Forbidden (tenant_suspended) with the admin's reason when the tenant may submit nothing."""
     if terms.state is TenantState.ACTIVE:
         return
-    reason = f" The admin's reason: {terms.state_reason}" if terms.state_reason else ""
+    reason = f" The admin's reason: {as_sentence(terms.state_reason)}" if terms.state_reason else ""
     raise Forbidden(
         f"This tenant may not submit new work at present.{reason}",
         code="tenant_suspended",
@@ -127,5 +129,11 @@ def refuse_suspended(terms: Terms) -> None:
     )
 
 
-def _typed(name: str, value: float | None) -> float | None:
-    return value if value is None or name == Limit.WEIGHT else int(value)
+def _typed(name: str, value: float | None) -> Any:
+    if value is None:
+        return None
+    return _weight(value) if name == Limit.WEIGHT else int(value)
+
+
+def _weight(stored: float) -> float:
+    return min(max(float(stored), MIN_WEIGHT), MAX_WEIGHT)  # any above nought was once allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models import QuotaRequest
@@ -24,7 +24,6 @@ ASKABLE = (
 )
 MAX_REASON = 1000
 MAX_WANTED = 10**9
-_MAX_OPEN = 5
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ class AskedForMore:
 def ask_for_more(session: Session, principal: Principal, limit: str, wanted: int, reason: str) -> AskedForMore:
     """Stores the request for the admin. Any member may ask.
 
-    Raises InvalidRequest for another limit, a value that is no raise, or no reason; Conflict when the same limit, or
-    too much, is asked for already.
+    Raises InvalidRequest for another limit, a value that is no raise, or no reason; Conflict when the same limit is
+    asked for already.
     """
     asked, reason = _askable(limit), _reason(reason)
     terms = terms_of(session, principal.tenant_id, at=now())
@@ -113,13 +112,8 @@ def _reason(text: str) -> str:
 
 
 def _refuse_repeated(session: Session, tenant_id: str, asked: Limit) -> None:
-    rows = session.execute(
-        select(QuotaRequest.limit_name, func.count())
-        .where(QuotaRequest.tenant_id == tenant_id, QuotaRequest.state == "open")
-        .group_by(QuotaRequest.limit_name)
-    )
-    open_by_limit = {name: int(count) for name, count in rows}
-    if asked.value in open_by_limit or sum(open_by_limit.values()) >= _MAX_OPEN:
+    is_open = (QuotaRequest.state == "open", QuotaRequest.limit_name == asked.value)
+    if session.scalar(select(QuotaRequest.id).where(QuotaRequest.tenant_id == tenant_id, *is_open).limit(1)):
         raise Conflict(
             "A request for this limit is waiting for the admin already.",
             remedy="Wait for the answer; it is shown on the Usage page.",

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from models import Tenant
 from portal import audit
+from portal.audit import Outcome
 from portal.domain import Principal, Role
 from portal.errors import Forbidden
 from portal.usage.periods import checked_time_zone
@@ -33,8 +34,7 @@ def change_time_zone(session: Session, principal: Principal, name: str) -> str:
             tenant_id=principal.tenant_id,
             target=principal.tenant_id,
             address=principal.address,
-            before=before,
-            after=name,
+            outcome=Outcome(before={"time_zone": before}, after={"time_zone": name}),
         )
     return name
 

@@ -15,7 +15,7 @@ from portal.domain import Principal
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError, TooManyAttempts
 from portal.http.given import PortalServices
 from portal.services import Services
-from portal.web.browsers import Browser, CurrentBrowser, keep_session
+from portal.web.browsers import Browser, CurrentBrowser, keep_known, keep_session
 from portal.web.forms import (
     WHOLE_FORM,
     FormExpired,
@@ -74,6 +74,7 @@ def _join(request: Request, services: Services, browser: Browser, fields: Mappin
         return _offering(request, services, offer, FormState(values, placed(error, FIELD_OF_CODE)))
     response = RedirectResponse("/", status_code=303)
     keep_session(response, request, services, open_session(services, browser, principal))
+    keep_known(response, request, services, principal.email or "")
     return response
 
 
@@ -84,7 +85,8 @@ def _joined(services: Services, browser: Browser, fields: Mapping[str, str]) -> 
         tenant_name=fields.get("tenant_name", ""),
         address=browser.address,
     )
-    return join(services.database, fields.get("token", ""), newcomer)
+    zone = services.settings.accounts.time_zone
+    return join(services.database, fields.get("token", ""), newcomer, time_zone=zone)
 
 
 def _token_of(pasted: str) -> str:

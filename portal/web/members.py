@@ -28,10 +28,11 @@ from portal.http.given import PortalServices
 from portal.http.ids import MemberId
 from portal.services import Services
 from portal.web.browsers import MemberBrowser, SignedInBrowser, forget_session
-from portal.web.forms import FormState, PostedFields, check_member_form, form_page, placed, typed
+from portal.web.forms import FormState, PostedFields, check_member_form, form_page, placed
 
 routes = APIRouter()
 
+_BLANK = {"note": "", "days": str(invites.DEFAULT_DAYS), "role": Role.MEMBER.value}
 _FIELD_OF_CODE = {"current_password_wrong": "password", "invite_days": "days", "invite_note": "note"}
 _DONE = {
     "revoked": "The invite is revoked: its link opens nothing any more.",
@@ -144,7 +145,8 @@ def _left(request: Request, services: Services) -> Response:
 
 
 def _form(fields: Mapping[str, str], error: PortalError) -> FormState:
-    return FormState(typed(fields, ["note", "days", "role"]), placed(error, _FIELD_OF_CODE))
+    """What was typed, and the defaults where another form of the page was sent."""
+    return FormState({name: fields.get(name, given) for name, given in _BLANK.items()}, placed(error, _FIELD_OF_CODE))
 
 
 def _list_page(
@@ -165,7 +167,7 @@ def _list_page(
     return _page(
         "members.html",
         browser,
-        form or FormState({"note": "", "days": str(invites.DEFAULT_DAYS), "role": Role.MEMBER.value}),
+        form or FormState(_BLANK),
         members=members,
         invites=opened,
         max_days=invites.MAX_DAYS,

@@ -2,8 +2,8 @@
 
 Keys: position, number, file_name, state, is_blank, error {message, remedy} or null, has_image, lines_to_check (null
 where there is no score), page_text (results.serial) or null, places (lines [{text, box, score, quad}] of values that
-stand in no line of it), language (of its text, null where that is not clear),
-block_markdown (one for each block of page_text), translation {language, name, lines (texts), blocks} or null.
+stand in no line of it), language (of its text, null where that is not clear), block_markdown (one for each block of
+page_text), translation {language, name, untranslated, lines (texts), blocks} or null.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _translation(text: PageText) -> dict[str, Any] | None:
     return {
         "language": text.translation.language,
         "name": language_name(text.translation.language),
+        "untranslated": text.translation.untranslated,
         "lines": [line.text for line in page.lines],
         "blocks": [{"kind": block.kind, "rows": block.rows} for block in page.blocks],
     }

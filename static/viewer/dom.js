@@ -14,6 +14,9 @@ export const h = (tag, attributes = {}, ...children) => filled(document.createEl
 export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), attributes, children);
 
+// `1 field`, `12 fields`.
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
 // Strokes on a 20 x 20 grid.
 const ICONS = {
   minus: 'M4 10h12',

@@ -1,6 +1,6 @@
 // The tab Fields: the values of a document beside its page, to go to, to correct and to check; and all documents of the
 // job as a table. Values come from /files/jobs/…/fields.json; every text is a text node.
-import { h, icon } from './dom.js';
+import { counted, h, icon } from './dom.js';
 
 const STATES = { read: 'read', checked: 'checked', rule_failed: 'rule failed' };
 const NOT_FOUND = 'not found on the page';
@@ -62,7 +62,7 @@ export class Fields {
     const document = this.documentOf(this.position);
     if (!document?.is_read) return [h('p', { class: 'no-text' }, 'The values appear here when the page is read.')];
     const toCheck = document.values.filter(needsCheck).length;
-    const head = h('p', { class: 'hint' }, toCheck ? `${toCheck} to check of ${document.values.length} fields.` : `${document.values.length} fields. Click a value to see where it stands.`);
+    const head = h('p', { class: 'hint' }, toCheck ? `${toCheck} to check of ${counted(document.values.length, 'field')}.` : `${counted(document.values.length, 'field')}. Click a value to see where it stands.`);
     return [head, h('dl', { class: 'field-values' }, ...document.values.map((value) => (value.path === null ? this.rows(value) : this.entry(value))))];
   }
 

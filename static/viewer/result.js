@@ -1,6 +1,6 @@
 // What was read: tabs Text · Translation · Table · JSON · Code. Lines are spans that carry their number; all text is text nodes.
 import { FORMS } from './copying.js';
-import { h, icon } from './dom.js';
+import { counted, h, icon } from './dom.js';
 import { isDoubtful } from './page.js';
 import { translationOf } from './translation.js';
 
@@ -173,7 +173,7 @@ export class Result {
     const rows = block.rows.map((row) =>
       h('tr', { class: this.isMarked(row) ? 'has-check' : null }, ...row.map((cell) => this.cell('td', cell, { dir: 'auto' }))),
     );
-    const table = h('table', { 'aria-label': `Table with ${rows.length} rows` }, h('tbody', {}, ...rows));
+    const table = h('table', { 'aria-label': `Table with ${counted(rows.length, 'row')}` }, h('tbody', {}, ...rows));
     return h('div', { class: 'table-scroll', role: 'region', tabindex: '0', 'aria-label': `Table in block ${at + 1}` }, table);
   }
 

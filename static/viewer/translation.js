@@ -14,6 +14,9 @@ const blockOf = (block, textOf, label) =>
 
 const side = (blocks, textOf, label) => blocks.map((block, at) => blockOf(block, textOf, `${label}, table in block ${at + 1}`));
 
+const keptOf = (parts) =>
+  parts ? [h('p', { class: 'cut' }, `${parts === 1 ? '1 part' : `${parts} parts`} could not be translated and stayed as on the page.`)] : [];
+
 // Each row holds a block of the page and the same block in the other language; without pairs there is one row.
 export const translationOf = (reading) => {
   const { page_text: page, translation, language } = reading;
@@ -26,5 +29,5 @@ export const translationOf = (reading) => {
   );
   const heads = h('div', { class: 'pair heads' }, h('h2', {}, 'Original'), h('h2', {}, translation.name));
   const copy = h('button', { type: 'button', class: 'quiet', 'data-copies': 'translation markdown' }, 'Copy translation');
-  return [h('div', { class: 'result-tools' }, copy), h('article', { class: 'reading translation', id: 'page-translation' }, heads, ...rows)];
+  return [h('div', { class: 'result-tools' }, copy), h('article', { class: 'reading translation', id: 'page-translation' }, heads, ...rows, ...keptOf(translation.untranslated))];
 };

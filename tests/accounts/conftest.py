@@ -27,7 +27,9 @@ def peppers() -> Peppers:
 @pytest.fixture
 def alice(database: Database, password_hash: str) -> Principal:
     with database.transaction() as session:
-        return tenants.create_tenant(session, name="Alpha", email="alice@example.org", password_hash=password_hash)
+        return tenants.create_tenant(
+            session, name="Alpha", email="alice@example.org", password_hash=password_hash, time_zone="UTC"
+        )
 
 
 @pytest.fixture
@@ -44,4 +46,6 @@ def bob(database: Database, alice: Principal, password_hash: str) -> Principal:
 @pytest.fixture
 def charlie(database: Database, password_hash: str) -> Principal:
     with database.transaction() as session:
-        return tenants.create_tenant(session, name="Gamma", email="charlie@example.org", password_hash=password_hash)
+        return tenants.create_tenant(
+            session, name="Gamma", email="charlie@example.org", password_hash=password_hash, time_zone="UTC"
+        )

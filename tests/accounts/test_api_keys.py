@@ -105,6 +105,17 @@ def test_key_is_refused_when_revoked(database: Database, peppers: Peppers, alice
     assert [entry.action for entry in audited(database)].count("api_key.revoked") == 1
 
 
+def test_key_is_refused_when_its_member_is_gone_and_the_key_was_made_at_that_moment(
+    database: Database, peppers: Peppers, alice: Principal
+) -> None:
+    key = _create(database, peppers, alice).key
+    with database.transaction() as session:
+        session.execute(update(Member).where(Member.id == alice.member_id).values(removed_at=now()))
+    with pytest.raises(Unauthenticated) as refusal:
+        api_keys.authenticate(database, peppers, key, address=ADDRESS)
+    assert refusal.value.code == "api_key_revoked"
+
+
 def test_key_is_refused_when_expired(database: Database, peppers: Peppers, alice: Principal) -> None:
     created = _create(database, peppers, alice, expires_at=now() + timedelta(hours=1))
     api_keys.authenticate(database, peppers, created.key, address=ADDRESS)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from models import Invite, Member, Tenant
 from models.base import now
@@ -26,7 +26,8 @@ def _invite(database: Database, principal: Principal, terms: InviteTerms | None 
 
 
 def _join(database: Database, token: str, email: str = "dora@example.org", **given: str) -> Principal:
-    return joining.join(database, token, Newcomer(email, PASSWORD, address=ADDRESS, **given))
+    newcomer = Newcomer(email, PASSWORD, address=ADDRESS, **given)
+    return joining.join(database, token, newcomer, time_zone="Asia/Tokyo")
 
 
 def _row(database: Database, made: CreatedInvite) -> Invite:
@@ -72,6 +73,8 @@ def test_tenant_of_ones_own_is_made_when_the_link_is_for_a_new_one(database: Dat
     dora = _join(database, made.token, tenant_name="Delta")
     assert (dora.tenant_name, dora.role) == ("Delta", Role.OWNER)
     assert dora.tenant_id != alice.tenant_id
+    with database.reading() as session:
+        assert session.get_one(Tenant, dora.tenant_id).time_zone == "Asia/Tokyo"
 
 
 def test_one_wins_when_two_use_one_link_at_once(database: Database, alice: Principal) -> None:
@@ -93,7 +96,7 @@ def test_link_stays_good_when_the_guest_was_refused(database: Database, alice: P
         ("dora@example.org", "short", "password_too_short"),
     ):
         with pytest.raises(PortalError) as refusal:
-            joining.join(database, made.token, Newcomer(email, password))
+            joining.join(database, made.token, Newcomer(email, password), time_zone="UTC")
         assert refusal.value.code == code
         assert _row(database, made).used_at is None
     assert _join(database, made.token).tenant_id == alice.tenant_id
@@ -181,6 +184,31 @@ def test_links_end_when_the_owner_who_made_them_is_one_no_longer(
             change_role(session, alice, bob.member_id or "", Role.MEMBER)
     assert _refusal(database, made.token) == "invite_invalid"
     assert joining.offer_of(database, kept.token, address=None).tenant_name == "Alpha"
+
+
+@pytest.mark.parametrize(("end", "code"), [("suspended", "tenant_not_open"), ("deleted", "invite_invalid")])
+def test_nobody_joins_when_the_tenant_is_shut_while_the_password_is_hashed(
+    database: Database, alice: Principal, monkeypatch: pytest.MonkeyPatch, end: str, code: str
+) -> None:
+    made, hashed = _invite(database, alice), joining.passwords.hashed
+
+    def shut(password: str) -> str:
+        with database.transaction() as session:
+            if end == "suspended":
+                session.execute(update(Tenant).where(Tenant.id == alice.tenant_id).values(state="suspended"))
+            else:
+                for row in (Invite, Member):
+                    session.execute(delete(row).where(row.tenant_id == alice.tenant_id))
+                session.execute(delete(Tenant).where(Tenant.id == alice.tenant_id))
+        return hashed(password)
+
+    monkeypatch.setattr(joining.passwords, "hashed", shut)
+    with pytest.raises(PortalError) as refusal:
+        _join(database, made.token)
+    assert refusal.value.code == code
+    with database.reading() as session:
+        assert session.scalars(select(Member).where(Member.email == "dora@example.org")).all() == []
+        assert session.scalars(select(Invite.used_at)).all() == ([None] if end == "suspended" else [])
 
 
 def test_nobody_joins_when_the_tenant_is_suspended(database: Database, alice: Principal) -> None:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from models import Member
-from portal.accounts import api_keys, membership, sessions, tenants
+from portal.accounts import api_keys, authority, membership, rotation, sessions, tenants
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
+from portal.accounts.standing import refuse_ended_key
 from portal.db import Database
 from portal.domain import Principal, Role, Scope
 from portal.errors import Conflict, Forbidden, NotFound, PortalError, TooManyAttempts, Unauthenticated
@@ -88,7 +92,9 @@ def test_sessions_and_keys_end_and_the_email_is_free_when_a_member_is_removed(
         ("alice@example.org", bob.member_id, 1, 1)
     ]
     with database.transaction() as session:
-        again = tenants.create_tenant(session, name="Beta", email="bob@example.org", password_hash=password_hash)
+        again = tenants.create_tenant(
+            session, name="Beta", email="bob@example.org", password_hash=password_hash, time_zone="UTC"
+        )
     assert again.member_id != bob.member_id
     assert _sign_in(database, "bob@example.org")
     with pytest.raises(NotFound):
@@ -159,6 +165,42 @@ def test_an_owner_is_left_when_two_demote_themselves_at_once(
     results = at_once(2, demote)
     assert [result.code for result in results if isinstance(result, PortalError)] == ["last_owner"]
     assert sorted(_roles(database, alice.tenant_id).values()) == ["member", "owner"]
+
+
+@pytest.mark.parametrize("end", ["revoke", "rotate"])
+def test_none_waits_for_the_other_when_two_end_one_anothers_keys_at_once(
+    database: Database,
+    peppers: Peppers,
+    alice: Principal,
+    bob: Principal,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+) -> None:
+    """Each holds its own key's row before it ends the other's: without the tenant's before, a deadlock on Postgres."""
+    pair = (alice, _owner(database, alice, bob))
+    keys = [_key(database, peppers, each).view.id for each in pair]
+    hers, his = (replace(each, api_key_id=key) for each, key in zip(pair, keys, strict=True))
+    both = Barrier(2)
+
+    def held(session: Session, principal: Principal) -> None:
+        refuse_ended_key(session, principal)
+        with suppress(BrokenBarrierError):
+            both.wait(0.5)
+
+    for module in (api_keys, authority, rotation):
+        monkeypatch.setattr(module, "refuse_ended_key", held)
+
+    def act(number: int) -> None:
+        with database.transaction() as session:
+            if number == 0:
+                membership.remove_member(session, hers, _id(bob))
+            elif end == "rotate":
+                rotate(session, peppers, his, keys[0], overlap=Overlap.NONE)
+            else:
+                api_keys.revoke(session, his, keys[0])
+
+    results = at_once(2, act)
+    assert sorted(type(result).__name__ for result in results) == ["NoneType", "Unauthenticated"]
 
 
 def test_ownership_changes_hands_when_the_password_is_right(

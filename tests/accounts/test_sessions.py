@@ -328,7 +328,13 @@ def test_nothing_is_recorded_when_the_transaction_fails(
 
 def test_sign_in_of_an_unknown_account_takes_as_long(sqlite_database: Database) -> None:
     tenants.register(
-        sqlite_database, "open", tenant_name="Alpha", email="a@example.org", password=PASSWORD, address=None
+        sqlite_database,
+        "open",
+        tenant_name="Alpha",
+        email="a@example.org",
+        password=PASSWORD,
+        address=None,
+        time_zone="UTC",
     )
 
     def seconds(email: str) -> float:

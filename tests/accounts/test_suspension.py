@@ -70,9 +70,18 @@ def test_sign_in_and_keys_work_and_say_why_when_new_work_is_stopped(
     assert api_keys.authenticate(database, peppers, key, address=None).no_new_jobs == REASON
 
 
+def test_no_session_works_when_it_was_opened_as_the_tenant_was_suspended(database: Database, alice: Principal) -> None:
+    token = _sign_in(database, "alice@example.org")
+    with database.transaction() as session:
+        session.get_one(Tenant, alice.tenant_id).state = TenantState.SUSPENDED
+    assert sessions.resolve(database, token) is None
+
+
 def test_suspension_is_refused_when_it_makes_no_sense(database: Database, alice: Principal, password_hash: str) -> None:
     with database.transaction() as session:
-        admin = tenants.insert_tenant(session, name=ADMIN_TENANT, email="admin@localhost", password_hash=password_hash)
+        admin = tenants.insert_tenant(
+            session, name=ADMIN_TENANT, email="admin@localhost", password_hash=password_hash, time_zone="UTC"
+        )
     for tenant_id, state, reason, code in (
         (admin.tenant_id, TenantState.SUSPENDED, REASON, "admin_tenant"),
         ("ten_nobody", TenantState.SUSPENDED, REASON, "tenant_unknown"),

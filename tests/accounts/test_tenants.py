@@ -23,7 +23,9 @@ def _register(
     password: str = PASSWORD,
     address: str | None = None,
 ) -> Principal:
-    return tenants.register(database, "open", tenant_name=tenant_name, email=email, password=password, address=address)
+    return tenants.register(
+        database, "open", tenant_name=tenant_name, email=email, password=password, address=address, time_zone="UTC"
+    )
 
 
 def _counts(database: Database) -> tuple[int, int]:
@@ -137,7 +139,13 @@ def test_sign_up_is_refused_when_registration_is_not_open(
 ) -> None:
     with pytest.raises(Forbidden) as refusal:
         tenants.register(
-            database, mode, tenant_name="Alpha", email="alice@example.org", password=PASSWORD, address=None
+            database,
+            mode,
+            tenant_name="Alpha",
+            email="alice@example.org",
+            password=PASSWORD,
+            address=None,
+            time_zone="UTC",
         )
     assert refusal.value.code == code
     assert _counts(database) == (0, 0)

@@ -235,7 +235,7 @@ def admin_of(live: Portal) -> Principal:
 def _owner(live: Portal) -> Principal:
     name = uuid.uuid4().hex
     with live.services.database.transaction() as session:
-        return create_tenant(session, name=name, email=f"{name}@example.org", password_hash="x")
+        return create_tenant(session, name=name, email=f"{name}@example.org", password_hash="x", time_zone="UTC")
 
 
 def wait_until(is_so: Callable[[], bool], *, seconds: float = 10) -> None:

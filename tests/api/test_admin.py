@@ -76,11 +76,23 @@ def test_route_is_refused_when_the_caller_is_no_admin(
     assert reply.json()["code"] in ("admin_only", "scope_lacking")
 
 
+def test_text_with_a_nul_is_refused_wherever_it_comes_in(admin: Persona, alice: Persona) -> None:
+    quota, nul = f"/v1/admin/tenants/{alice.principal.tenant_id}/quota", "a\0b"
+    for method, path, order in (
+        ("PATCH", "/v1/admin/plans/a%00b", {"limits": {}}),
+        ("PUT", quota, {"plan": nul}),
+        ("PUT", quota, {"limits": {"pages_per_day": 5}, "reason": nul}),
+        ("POST", "/v1/admin/dry-run", {"limits": {}, "tenant_id": nul}),
+    ):
+        assert_problem(admin.client.request(method, path, json=order), 422, "invalid_request")
+
+
 def test_limit_binds_at_once_and_not_any_more_when_undone(live: Portal, admin: Persona, alice: Persona) -> None:
     tenant_id = alice.principal.tenant_id
     seen = _quota(admin, tenant_id, limits={"pages_per_day": 0}, dry_run=True).json()
     assert seen["change_id"] is None
-    assert "new work is refused until" in seen["effects"][0]["words"]
+    assert "new work is refused until the limit is raised" in seen["effects"][0]["words"]
+    assert _entries(live, action="tenant.read", tenant_id=tenant_id)
     reply = _quota(admin, tenant_id, limits={"pages_per_day": 0}, reason="pause", seen=seen["seen"])
     assert (reply.status_code, reply.json()["effects"][0]["old"]) == (200, 5000)
     refused = alice.client.post("/v1/jobs", files={"files": ("a.png", png())})
@@ -140,6 +152,7 @@ def test_request_for_more_is_granted_once_and_declined_with_words(live: Portal, 
             )
     listed = admin.client.get("/v1/admin/quota-requests?open=true").json()["data"]
     assert set(ids) <= {ask["id"] for ask in listed}
+    assert _entries(live, action="quota_requests.read", actor=str(admin.principal.email))
     until = (now() + timedelta(days=1)).isoformat()
     granted = admin.client.post(f"/v1/admin/quota-requests/{ids[0]}/grant", json={"until": until}).json()
     assert (granted["state"], granted["present"]) == ("granted", 9000)

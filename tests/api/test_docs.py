@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from portal.api.contract import REFUSALS
-from portal.api.openapi import base_url
+from portal.api.openapi import TAGS, base_url
 from portal.domain import Scope
 from portal.settings import ServerSettings
 from tests.api.conftest import Persona, Portal, admin_of, pdf, png
@@ -94,9 +94,15 @@ def test_every_example_does_what_it_says(
     assert run("delete_job", JOB=job["id"]) is None
     assert alice.client.get(f"/v1/jobs/{job['id']}").status_code == 404
     assert run("list_deletions")["data"][0]["target"] == job["id"]
+    assert run("show_template")["is_built_in"]
+    saved = run("save_template")
+    assert (saved["name"], saved["version"]) == ("delivery notes", 1)
+    assert "delivery notes" in [one["name"] for one in run("list_templates")["data"]]
+    assert run("delete_template") is None
     assert run("list_models")["data"][0]["id"] == "fake"
     assert run("show_me")["tenant"]["id"] == alice.principal.tenant_id
-    assert run("ask_price")["pages"] == 1
+    price = run("ask_price")
+    assert (price["pages"], price["free_pages"]) == (0, 1)  # it was read above
     chatting = people(alice.principal, scopes=(Scope.CHAT,))
     assert run("complete_chat", KEY=chatting.key)["code"] == "task_unavailable"
     assert run("show_usage")["total"]["charged"] == 2, "what read_document sent was read before, so it was free"
@@ -154,6 +160,15 @@ def test_python_example_reads_a_document(live: Portal, alice: Persona, page: str
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout == "Total 9.00\n", done.stderr
+
+
+def test_every_route_stands_on_the_page_under_its_tag(document: dict[str, Any], page: str) -> None:
+    tags = {name for name, _ in TAGS}
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert set(operation["tags"]) <= tags, path
+            assert f'id="{operation["operationId"]}"' in page, path
+            assert html.escape(path) in page
 
 
 def test_every_route_is_described_with_an_example_and_its_errors(document: dict[str, Any]) -> None:

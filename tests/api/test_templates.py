@@ -91,6 +91,23 @@ def test_an_order_is_refused_when_its_fields_cannot_be(alice: Persona, parts: di
     assert_problem(_submit(alice, **parts), status, "not_found" if status == 404 else "invalid_request")
 
 
+def test_templates_are_listed_still_when_one_was_to_hold_half_of_a_character(alice: Persona) -> None:
+    for part in ('"description":"\\ud800"', '"allowed":["\\udc00"]', '"pattern":"a\\u0000"', '"\\ud800":1'):
+        rows = f'{{"name":"half","fields":[{{"name":"a",{part}}}]}}'
+        saved = alice.client.post("/v1/templates", content=rows, headers={"Content-Type": "application/json"})
+        assert_problem(saved, 422, "invalid_request")
+        assert_problem(_submit(alice, fields=f'[{{"name":"a",{part}}}]'), 422, "invalid_request")
+    listed = alice.client.get("/v1/templates").json()["data"]
+    assert "half" not in [template["name"] for template in listed]
+
+
+def test_template_is_refused_when_its_name_cannot_be_one(alice: Persona) -> None:
+    for path in ("/v1/jobs", "/v1/price"):
+        order = {"task": "fields", "template": "a\0b"}
+        reply = alice.client.post(path, files=[("files", ("a.png", png()))], data=order)
+        assert_problem(reply, 422, "invalid_request")
+
+
 def test_mistrals_annotation_format_is_answered_as_the_schema_asks(alice: Persona) -> None:
     document = {"type": "document_url", "document_url": "data:image/png;base64," + base64.b64encode(png()).decode()}
     body = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
-from models import DocumentRow, Job, RefusalCount, Reservation, TenantUsage
+from models import DocumentRow, Job, LedgerEntry, RefusalCount, Reservation, TenantUsage
 from portal.domain import Scope
 from portal.engine.fakes import blank
 from tests.api.conftest import Persona, Portal, assert_problem, pdf, png
@@ -89,6 +91,20 @@ def test_csv_has_a_line_for_each_receipt_and_nothing_that_a_spreadsheet_runs(
     assert len(charlie.client.get("/v1/usage.csv").text.splitlines()) == 1
 
 
+def test_no_time_to_wait_is_told_when_the_pages_may_never_be_in_flight(live: Portal, alice: Persona) -> None:
+    limit_tenant(live.services.database, alice.principal.tenant_id, pages_in_flight=8)
+    refused = alice.client.post("/v1/jobs", files={"files": ("c.pdf", pdf(12))})
+    body = refused.json()
+    assert (refused.status_code, body["code"], body["limit"], body["allowed"]) == (
+        422,
+        "too_many_pages",
+        "pages_in_flight",
+        8,
+    )
+    assert refused.headers["X-RateLimit-Limit"] == "8"
+    assert not {"retry-after", "x-ratelimit-reset"} & set(refused.headers)
+
+
 def test_price_counts_the_pages_and_spends_nothing(live: Portal, alice: Persona) -> None:
     limit_tenant(live.services.database, alice.principal.tenant_id, pages_per_day=8)
     files = [("files", ("a.pdf", pdf(5))), ("files", ("../b.png", png()))]
@@ -100,14 +116,51 @@ def test_price_counts_the_pages_and_spends_nothing(live: Portal, alice: Persona)
     assert not body["is_accepted"]
     assert (body["refusal"]["code"], body["refusal"]["limit"]) == ("quota_exhausted", "pages_per_day")
     assert (body["refusal"]["allowed"], body["refusal"]["used"]) == (8, 0)
+    assert "may have 8 read in a day" in body["refusal"]["detail"]
     body = alice.client.post(
         "/v1/price", files={"files": ("c.pdf", pdf(12))}, data={"options": '{"pages": "1-8"}'}
     ).json()
     assert (body["pages"], body["is_accepted"]) == (8, True)
     with live.services.database.reading() as session:
-        for table in (Job, DocumentRow, Reservation, TenantUsage, RefusalCount):
+        for table in (Job, DocumentRow, Reservation, LedgerEntry, RefusalCount):
             own = select(func.count()).select_from(table).where(table.tenant_id == alice.principal.tenant_id)
             assert session.scalar(own) == 0, table
+        counters = session.get_one(TenantUsage, alice.principal.tenant_id)
+        assert (counters.day_pages, counters.month_pages, counters.pending_pages) == (0, 0, 0)
+
+
+def test_a_price_is_one_of_the_requests_a_minute(live: Portal, alice: Persona) -> None:
+    limit_tenant(live.services.database, alice.principal.tenant_id, requests_per_minute=1)
+    files = {"files": ("a.png", png())}
+    told = alice.client.post("/v1/price", files=files).json()
+    assert (told["pages"], told["refusal"]["code"]) == (1, "rate_limited")
+    refused = alice.client.post("/v1/price", files=files)
+    assert_problem(refused, 429, "rate_limited")
+    assert refused.headers["X-RateLimit-Resource"] == "requests_per_minute"
+    assert int(refused.headers["Retry-After"]) > 0
+    with live.services.database.reading() as session:
+        [count] = session.scalars(select(RefusalCount).where(RefusalCount.tenant_id == alice.principal.tenant_id))
+        assert (count.code, count.requests, count.pages) == ("rate_limited", 1, 0)
+
+
+def test_price_of_what_was_read_before_is_nought(live: Portal, alice: Persona) -> None:
+    read, other = ("files", ("a.pdf", pdf(2))), ("files", ("b.pdf", pdf(3)))
+    assert alice.client.post("/v1/jobs?wait=30", files=[read]).json()["state"] == "succeeded"
+    limit_tenant(live.services.database, alice.principal.tenant_id, pages_per_day=3)
+
+    def asked(files: list[Any], **options: object) -> dict[str, Any]:
+        form = {"options": json.dumps(options)}
+        body: dict[str, Any] = alice.client.post("/v1/price", files=files, data=form).json()
+        accepted = alice.client.post("/v1/jobs?wait=30", files=files, data=form).status_code == 200
+        assert body["is_accepted"] == accepted  # the price says what the order is answered
+        return body
+
+    assert [asked([read])[name] for name in ("pages", "free_pages", "eta_seconds")] == [0, 2, 0]
+    both = asked([read, other], pages="1")
+    assert [(file["pages"], file["free_pages"]) for file in both["files"]] == [(0, 1), (1, 0)]
+    spent = asked([read, other])
+    assert (spent["pages"], spent["free_pages"], spent["refusal"]["used"]) == (2, 3, 3)
+    assert asked([read], fresh=True)["pages"] == 2
 
 
 def test_price_names_the_file_that_cannot_be_read_and_counts_the_others(alice: Persona) -> None:

@@ -13,12 +13,14 @@ from sqlalchemy.orm import Session
 
 from models import LedgerEntry
 from models.base import now
+from portal.accounts import api_keys
+from portal.accounts.peppers import Peppers
 from portal.accounts.tenants import create_tenant
 from portal.db import Database
-from portal.domain import Principal, Task
+from portal.domain import Principal, Scope, Task
 from portal.door import passage
 from portal.door.books import Books
-from portal.errors import DocumentRefused, LimitReached
+from portal.errors import DocumentRefused, LimitReached, Unauthenticated
 from portal.jobs.stray_reservations import REQUEST_DEADLINE, sweep_reservations
 from portal.usage.admission import Held
 from tests.ledger import assert_books_agree, charged, limit_tenant
@@ -27,7 +29,7 @@ from tests.ledger import assert_books_agree, charged, limit_tenant
 @pytest.fixture
 def alice(database: Database) -> Principal:
     with database.transaction() as session:
-        return create_tenant(session, name="alice", email="alice@example.org", password_hash="x")
+        return create_tenant(session, name="alice", email="alice@example.org", password_hash="x", time_zone="UTC")
 
 
 @pytest.fixture
@@ -77,6 +79,18 @@ def test_refused_file_leaves_nothing(database: Database, books: Books, alice: Pr
     limit_tenant(database, alice.tenant_id, max_file_bytes=10)
     with pytest.raises(DocumentRefused):
         asyncio.run(_reserved(books, alice, 11))
+    assert _entries(database) == []
+
+
+def test_nothing_is_reserved_when_the_key_has_ended_meanwhile(
+    database: Database, books: Books, alice: Principal
+) -> None:
+    peppers = Peppers.from_secrets(["a" * 32])
+    with database.transaction() as session:
+        key = api_keys.create(session, peppers, alice, name="k", scopes=(Scope.OCR,)).view
+        api_keys.revoke(session, alice, key.id)
+    with pytest.raises(Unauthenticated):
+        asyncio.run(_reserved(books, replace(alice, api_key_id=key.id)))
     assert _entries(database) == []
 
 

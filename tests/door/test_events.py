@@ -24,7 +24,7 @@ def test_events_are_the_same_however_the_stream_is_cut(texts: list[str], cuts: l
         rest = rest[cut:]
     events += stream.feed(rest)
     assert b"".join(event.raw for event in events) == whole
-    assert [event.has_text for event in events] == [*map(bool, texts), False, False]
+    assert [event.has_text for event in events] == [*(bool(text.strip()) for text in texts), False, False]
     assert [event.is_end for event in events] == [False] * (len(texts) + 1) + [True]
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from models import LedgerEntry, Reservation
 from portal.db import Database
-from tests.api.test_chat import PATH, asking
+from tests.api.chat import PATH, asking
 from tests.ledger import assert_books_agree
 from tests.running_portal import RunningPortal, start_portal, stop_portal
 from tests.scripted_vllm import ScriptedVllm, running_vllm, says, slow

@@ -79,6 +79,15 @@ def test_fields_prompt_carries_names_and_nothing_else(image: CheckedImage) -> No
             body_of(profile, Asked(text=profile.fields.replace("{keys}", keys)), image)
 
 
+def test_fields_are_counted_as_such(image: CheckedImage) -> None:
+    profile = PROFILES["hunyuanocr-1.0"]
+    vllm = VllmEngine(VllmOptions("vllm", ServerOptions("http://x/v1", "m"), profile))
+    asked = Asked(text=(profile.fields or "").replace("{keys}", "['Total', '合计']") + "\n")
+    assert order_of(asked, image, vllm, vllm, principal()).task is Task.FIELDS
+    own_words = Asked(text="Total?")
+    assert order_of(own_words, image, vllm, vllm, principal(Scope.PROMPT)).task is Task.EXTRACT
+
+
 def test_translation_is_counted_as_one(image: CheckedImage) -> None:
     profile = PROFILES["hunyuanocr-1.5"]
     vllm = VllmEngine(VllmOptions("vllm", ServerOptions("http://x/v1", "m"), profile))

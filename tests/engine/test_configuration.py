@@ -118,6 +118,14 @@ def test_start_is_refused_when_the_file_has_a_mistake(tmp_path: Path, text: str,
     assert "secret@" not in caught.value.remedy
 
 
+@pytest.mark.parametrize("url", ["http://me:hunter2@a/v1", "me:hunter2@a/v1", "http://a/v1?key=hunter2"])
+def test_address_is_not_repeated_when_it_may_hold_a_password(url: str) -> None:
+    for settings in ({"vllm_url": url, "vllm_model": "a"}, {"translate_url": url, "translate_model": "a"}):
+        with pytest.raises(SettingsError, match="no address of a server") as refusal:
+            _engines(**settings)
+        assert "hunter2" not in refusal.value.message + refusal.value.remedy
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -177,3 +185,31 @@ def test_values_get_boxes_from_the_engine_that_has_them(
     assert isinstance(spotting, VllmEngine)
     assert (serve_command(engine) or "").startswith("vllm serve lightonai")
     assert vllm_of(engine) is innermost(engine)
+
+
+def _version(
+    folder: Path, more: str = "", *, model: str = "tencent/HunyuanOCR", other: str = "b", **settings: Any
+) -> str:
+    helper = LIGHTON.replace('"lighton"', '"qwen"').replace("lightonai/LightOnOCR-2-1B", f"Qwen/{other}")
+    text = HUNYUAN.replace("tencent/HunyuanOCR", model) + more + helper
+    engines = _engines(
+        engines_file=_file(folder, text), accept_licences=("tencent-hunyuan-community",), embedded="off", **settings
+    )
+    return engines[0].capability.profile_version
+
+
+def test_version_tells_apart_all_that_decides_how_pages_are_read(tmp_path: Path) -> None:
+    ways = [
+        _version(tmp_path),
+        _version(tmp_path, model="tencent/HunyuanOCR-mine"),
+        _version(tmp_path, "scores = true\n"),
+        _version(tmp_path, 'fallback = "qwen"\n'),
+        _version(tmp_path, 'fallback = "qwen"\n', other="c"),
+        _version(tmp_path, 'fields_with = "qwen"\n'),
+        _version(tmp_path, 'fields_with = "qwen"\n', other="c"),
+        _version(tmp_path, translate_url="http://a/v1", translate_model="m"),
+        _version(tmp_path, translate_url="http://a/v1", translate_model="n"),
+    ]
+    assert len(set(ways)) == len(ways)
+    assert all(way.startswith("hunyuanocr-1.5/1-") and len(way) <= 100 for way in ways)
+    assert _version(tmp_path, "slots = 3\n", other="c") == ways[0]

@@ -33,6 +33,11 @@ def _cut(text: str, *, piece: int = 7) -> str | None:
         ("I am here. You are there.\n\nWe are nowhere to be found, they said.\n\n", None),
         ("....", None),
         ("\\quad ", None),
+        ("  ", None),
+        ("<td>0</td>\n", None),
+        ("  <td></td>\n", None),
+        ("<tr>\n<td></td>\n<td></td>\n</tr>\n", None),
+        ("<p></p>", None),
     ],
 )
 def test_text_is_cut_at_the_first_repeat_when_a_unit_runs_away(unit: str, kept: str | None) -> None:
@@ -47,6 +52,10 @@ def test_text_is_cut_when_numbering_grows_without_end(form: str) -> None:
     cut = _cut(PAGE + "".join(form.format(number) for number in range(1, 2000)))
     assert cut is not None
     assert len(cut) < len(PAGE) + 100
+
+
+def test_text_is_cut_when_blank_lines_do_not_end() -> None:
+    assert _cut(PAGE + "\n" * 3000) is not None
 
 
 def _table_of_zeros(rows: int, columns: int) -> str:
@@ -68,6 +77,15 @@ PAGES_THAT_REPEAT = {
         "|" + "".join(f" {(row * 7919 + column * 104729) % 99991} |" for column in range(14)) + "\n"
         for row in range(90)
     ),
+    "HTML rows in lines": PAGE + "<table>\n" + ("<tr>" + "<td>0</td>" * 12 + "</tr>\n") * 80 + "</table>",
+    "narrow HTML rows in lines": PAGE + "<table>\n" + ("<tr>" + "<td>0</td>" * 4 + "</tr>\n") * 70 + "</table>",
+    "HTML cells in lines": PAGE + "<table>\n" + ("<tr>\n" + "<td>0</td>\n" * 12 + "</tr>\n") * 65 + "</table>",
+    "HTML cells indented": PAGE + "<table>\n" + ("  <tr>\n" + "    <td></td>\n" * 6 + "  </tr>\n") * 80 + "</table>",
+    "a wide HTML row": PAGE + "<table>\n<tr>\n" + '    <td style="text-align: center;"></td>\n' * 60 + "</tr></table>",
+    "HTML form lines": PAGE + "<table>\n" + "<tr><td>Name</td><td></td><td>Unterschrift</td></tr>\n" * 61 + "</table>",
+    "a wide table of zeros with decimals": PAGE + ("|" + " 0.00 |" * 20 + "\n") * 70,
+    "form lines with blank ones between": PAGE + "Name: ________________ Date: ________\n\n" * 62,
+    "an answer sheet": PAGE + "".join(f"{n}. ______________\n" for n in range(1, 131)),
     "a refrain": ("La la la la la\n" * 4 + "Another verse begins here\n") * 12,
     "the same ditto mark": PAGE + "〃　〃　〃　〃\n" * 60,
 }
@@ -75,7 +93,8 @@ PAGES_THAT_REPEAT = {
 
 @pytest.mark.parametrize("name", PAGES_THAT_REPEAT)
 def test_text_is_not_cut_when_a_page_can_hold_it(name: str) -> None:
-    assert _cut(PAGES_THAT_REPEAT[name]) is None
+    for shift in range(0, 200, 50):  # where the detector looks depends on what stands before
+        assert _cut("x" * shift + PAGES_THAT_REPEAT[name]) is None
 
 
 @given(st.lists(st.text(alphabet="abcdefgh äß本日0123456789|.", min_size=1, max_size=60), unique=True, max_size=250))

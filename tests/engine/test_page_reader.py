@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,3 +163,14 @@ def _read_without_network(path: str) -> PageText:
     socket.getaddrinfo = refuse  # type: ignore[assignment]
     socket.socket.connect = refuse  # type: ignore[assignment,method-assign]
     return read_page(path, 1)
+
+
+def test_nothing_is_kept_to_be_sent_to_anybody_when_the_networks_library_is_loaded(tmp_path: Path) -> None:
+    its_switches = ("CI", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "XDG_CACHE_HOME")
+    environ = {name: value for name, value in os.environ.items() if name not in its_switches}
+    subprocess.run(
+        [sys.executable, "-c", "import portal.engine.page_reader"],
+        env=environ | {"HOME": str(tmp_path)},
+        check=True,
+    )
+    assert not list(tmp_path.rglob("*onnxruntime*"))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
+from sqlalchemy import text
 
-from models import ApiKey, Member, Tenant
+from models import ApiKey, Base, Member, Tenant
 from models.base import now
 from portal.db import Database
 from portal.documents.intake import Upload
@@ -152,6 +153,16 @@ def with_ended_key(bench: Bench, end: str) -> Principal:
         session.add(key)
         session.flush()
         return replace(bench.alice, api_key_id=key.id)
+
+
+def left_of(bench: Bench, words: str) -> list[str]:
+    """Where the words still stand: files below the data folder and the database's own, and tables."""
+    found = [str(path) for path in bench.folder.rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
+    with bench.context.database.reading() as session:
+        for table in Base.metadata.sorted_tables:
+            rows = session.execute(text(f"SELECT * FROM {table.name}")).all()
+            found += [table.name for row in rows if words in repr(tuple(row))]
+    return found
 
 
 @pytest.fixture

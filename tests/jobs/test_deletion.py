@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, text
 
-from models import Base, DeletionRecord, Job, Page
+from models import DeletionRecord, Job, Page
 from models.base import now
 from portal.documents.intake import Upload
 from portal.domain import JobState
@@ -20,7 +20,7 @@ from portal.jobs.queries import JobView, get_job
 from portal.jobs.retention import delete_expired
 from portal.jobs.retry import retry
 from portal.jobs.submission import Order, submit
-from tests.jobs.conftest import Bench, page_bytes
+from tests.jobs.conftest import Bench, left_of, page_bytes
 from tests.ledger import assert_books_agree, charged, limit_tenant
 
 
@@ -30,16 +30,6 @@ def _age(bench: Bench, job: JobView, **age: int) -> None:
         row.finished_at = now() - timedelta(**age)
 
 
-def _left(bench: Bench, words: str) -> list[str]:
-    """Where the words still stand: files below the data folder and the database's own, and tables."""
-    found = [str(path) for path in bench.folder.rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
-    with bench.context.database.reading() as session:
-        for table in Base.metadata.sorted_tables:
-            rows = session.execute(text(f"SELECT * FROM {table.name}")).all()
-            found += [table.name for row in rows if words in repr(tuple(row))]
-    return found
-
-
 def test_nothing_of_the_text_is_left_when_a_job_is_deleted(bench: Bench) -> None:
     words = f"secret{secrets.token_hex(8)}"
     bench.engine.script = [fakes.answers(words * 300)]  # longer than a page of the database
@@ -47,9 +37,9 @@ def test_nothing_of_the_text_is_left_when_a_job_is_deleted(bench: Bench) -> None
     [job] = bench.run(submit(bench.context, bench.alice, [upload], Order()))
     kept = bench.submit(bench.alice)
     upload.path.unlink()
-    assert _left(bench, words) != []
+    assert left_of(bench, words) != []
     delete(bench.context, bench.bob, job.id)
-    assert _left(bench, words) == []
+    assert left_of(bench, words) == []
     [record] = list_deletions(bench.context, bench.alice.tenant_id)
     assert (record.target, record.reason, record.actor) == (job.id, "asked", "bob@acme.example")
     assert (record.gone["pages"], record.gone["readings"], record.gone["images"], record.gone["documents"]) == (1,) * 4

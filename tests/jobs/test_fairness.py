@@ -66,6 +66,35 @@ def test_nobody_starves_when_all_are_backlogged(backlog: dict[str, int], weights
             assert abs(shares[0] - shares[1]) <= slack + 1e-6
 
 
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.floats(0.01, 100), min_size=2),
+    st.floats(0, 2.0**20),
+)
+def test_turns_are_the_same_however_long_the_queue_has_run(weights: dict[str, float], time: float) -> None:
+    old, young = FairQueue(), FairQueue()
+    old._time = time  # at most where it begins anew
+    for _ in range(300):
+        flow = old.choose(weights)
+        # Where two are due at once to within a rounding, either may go first.
+        assert young._start(flow) - min(map(young._start, weights)) <= 1e-6
+        for queue in (old, young):
+            queue.serve(flow, weight=weights[flow])
+
+
+def test_shares_hold_when_the_queue_has_run_for_years() -> None:
+    queue = FairQueue()
+    for _ in range(200_000):
+        queue.serve("slow", weight=0.01)  # virtual time is 2e7 by then, were it never begun anew
+    assert queue._time <= 2.0**20 + 100
+    served = Counter()
+    for _ in range(1010):
+        flow = queue.choose(["quick", "one", "slow"])
+        queue.serve(flow, weight={"quick": 100.0, "one": 10.0, "slow": 0.01}[flow])
+        served[flow] += 1
+    assert abs(served["quick"] - 10 * served["one"]) <= 20
+    assert served["slow"] <= 1
+
+
 def _last(order: list[str], flow: str) -> int:
     return len(order) - order[::-1].index(flow)
 

@@ -15,10 +15,11 @@ from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Scope, T
 from portal.engine import fakes
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs.bundle import MAX_JOBS
+from portal.jobs.endings import delete
 from portal.jobs.field_table import write_field_table
 from portal.jobs.fields import Correction, correct, document_fields
 from portal.jobs.queries import JobView, export_job, get_job, page_text
-from portal.jobs.submission import Order
+from portal.jobs.submission import Order, submit
 from portal.results.export import ExportFormat
 from tests.jobs.conftest import Bench
 
@@ -112,6 +113,24 @@ def test_another_tenant_sees_and_changes_nothing(bench: Bench, read: JobView) ->
         reader = replace(bench.alice, scopes=frozenset({Scope.READ}))
         correct(bench.context, reader, read.id, [Correction(1, "total", "1.00")])
     assert _values(bench, read)["total"].value == "9.00"
+
+
+def test_a_rerun_takes_what_was_read_and_no_correction(bench: Bench) -> None:
+    bench.engine.capability = replace(bench.engine.capability, tasks=frozenset({Task.EXTRACT, Task.FIELDS}))
+    bench.engine.script = [fakes.answers(SCAN)]
+    upload = bench.upload()
+    [job] = bench.run(submit(bench.context, bench.alice, [upload], ORDER))
+    as_read = _values(bench, job)
+    for value in ("99999", "8"):
+        _set(bench, job, "total", value)
+        _set(bench, job, "date", "2026-03-03")  # only checked
+    again = submit(bench.context, bench.alice, [upload], ORDER)
+    assert _values(bench, again) == as_read
+    _set(bench, again, "total", "12")
+    delete(bench.context, bench.alice, job.id)
+    assert _values(bench, submit(bench.context, bench.alice, [upload], ORDER)) == as_read
+    assert _values(bench, again)["total"].value == "12"
+    assert bench.engine.calls.total() == 1
 
 
 def test_a_page_without_fields_has_none_to_correct(sqlite_bench: Bench) -> None:

@@ -165,6 +165,16 @@ def test_document_larger_than_the_backlog_is_refused_for_good(sqlite_bench: Benc
     assert _blobs(sqlite_bench) == []
 
 
+def test_pages_are_told_as_at_least_when_files_were_not_opened_yet(sqlite_bench: Bench) -> None:
+    limit_tenant(sqlite_bench.context.database, sqlite_bench.alice.tenant_id, pages_per_day=2)
+    with pytest.raises(LimitReached, match=r"needs 5 pages, and your tenant may have 2 read in a day"):
+        sqlite_bench.submit(pages=5)
+    sqlite_bench.submit(pages=2)
+    with pytest.raises(LimitReached, match=r"0 of 2 pages are left today, and this needs at least 1\."):
+        sqlite_bench.submit(pages=2)
+    assert _rows(sqlite_bench) == (1, 1, 2)
+
+
 def test_refused_with_the_engines_reason_when_it_cannot_do_the_task(sqlite_bench: Bench) -> None:
     with pytest.raises(TaskUnavailable, match="reads text only"):
         sqlite_bench.submit(order=Order(prompt=TaskPrompt(Task.TRANSLATE)))

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from models import AuditEntry
+from models import AuditEntry, Member
+from models.base import now
 from portal.domain import FieldSpec, FieldType, Scope
 from portal.engine.fields.specs import specs_from_names
-from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound, Unauthenticated
 from portal.jobs.templates import delete_template, get_template, list_templates, save_template
 from tests.jobs.conftest import Bench
 
@@ -44,6 +45,19 @@ def test_a_deleted_templates_versions_are_not_given_out_again(bench: Bench) -> N
     with pytest.raises(NotFound):
         delete_template(bench.context, bench.alice, "notes")
     assert save_template(bench.context, bench.alice, "notes", NOTES).version == 2
+
+
+def test_a_member_changes_no_template_when_it_was_removed_meanwhile(bench: Bench) -> None:
+    save_template(bench.context, bench.alice, "notes", NOTES)
+    with bench.context.database.transaction() as session:
+        session.get_one(Member, bench.bob.member_id).removed_at = now()
+    for change in (
+        lambda: save_template(bench.context, bench.bob, "notes", MORE),
+        lambda: delete_template(bench.context, bench.bob, "notes"),
+    ):
+        with pytest.raises(Unauthenticated):
+            change()
+    assert get_template(bench.context, bench.alice.tenant_id, "notes").specs == NOTES
 
 
 @pytest.mark.parametrize("name", ["", "receipt", "Invoice", "a\x00b", "x" * 61, "../x", "<b>"])

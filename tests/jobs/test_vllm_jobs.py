@@ -19,7 +19,7 @@ from portal.jobs.submission import Order
 from portal.results.export import ExportFormat
 from tests.engine.vllm_bench import HUNYUAN, make_engine
 from tests.jobs.conftest import Bench, dispatching, make_bench
-from tests.ledger import page_ends
+from tests.ledger import limit_tenant, page_ends
 from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says
 
 
@@ -145,6 +145,12 @@ def test_fields_of_a_model_are_stored_with_what_is_wrong_with_them(on_vllm: Benc
     assert [value.value for value in document.values] == ["2026-03-03", None]
     assert document.needs_check
     assert _usage(on_vllm, job) == [("read", 1)]
+
+
+def test_weight_of_the_plan_is_the_priority_of_its_pages(on_vllm: Bench, vllm: ScriptedVllm) -> None:
+    limit_tenant(on_vllm.context.database, on_vllm.alice.tenant_id, weight=3)
+    _run(on_vllm, on_vllm.submit())
+    assert [call.body["priority"] for call in vllm.received if "x-request-id" in call.headers] == [-20]
 
 
 def test_mode_reaches_the_engine(on_vllm: Bench, vllm: ScriptedVllm) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from portal.domain import PageState
+from portal.domain import PageState, Translation
 from portal.engine.fakes import GARBAGE, written
 from portal.results.assembly import ReadPage
 from portal.results.export import Export, ExportFormat, export
@@ -138,3 +139,15 @@ def test_pages_are_taken_one_by_one_as_the_file_is_read(format: ExportFormat) ->
 def test_file_ends_in_one_newline_when_its_last_pages_end_in_many() -> None:
     pages = [_page(1, 1, "a\n\n"), _page(2, 2, "b\n\n\n")]
     assert _content(_export(pages, ExportFormat.TXT)).endswith(b"b\n")
+
+
+@pytest.mark.parametrize("format", [ExportFormat.TXT, ExportFormat.MARKDOWN])
+def test_translation_says_how_many_parts_stayed_as_they_were(format: ExportFormat) -> None:
+    read = _page(1, 1, "Gesamt")
+    assert read.text is not None
+    pages = [
+        replace(read, text=replace(read.text, translation=Translation("en", "Total", parts))) for parts in (0, 1, 2)
+    ]
+    said = [_content(_export([page], format)).decode() for page in pages]
+    assert ["could not be translated" in one for one in said] == [False, True, True]
+    assert "Translation into English (2 parts could not be translated)" in said[2]

@@ -63,10 +63,10 @@ def test_translation_figures_and_lines_without_boxes_come_back() -> None:
         (Block("text", (((0,),),), "**a**"),),
         "**a**",
         figures=((1, 2, 3, 4),),
-        translation=Translation("en", "b\0"),
+        translation=Translation("en", "b\0", 2),
     )
     stored = json.loads(json.dumps(page_text_to_json(page)))
-    assert page_text_from_json(stored) == replace(page, translation=Translation("en", "b\ufffd"))
+    assert page_text_from_json(stored) == replace(page, translation=Translation("en", "b\ufffd", 2))
 
 
 def test_pages_read_before_there_were_translations_are_read_on() -> None:

@@ -17,6 +17,7 @@ from portal.serving.shared_weights import client
 from portal.serving.shared_weights.client import Attachment
 from portal.serving.shared_weights.faults import SharedWeightsError
 from tests.running_portal import ROOT
+from tests.serving.fleets import FakeFleet
 
 
 @dataclass(frozen=True)
@@ -110,3 +111,26 @@ def attach() -> Iterator[Attach]:
         one.lease.close()
         assert one.handle.descriptor is not None
         os.close(one.handle.descriptor)
+
+
+FleetMaker = Callable[..., FakeFleet]
+
+
+@pytest.fixture
+def make_fleet(tmp_path: Path) -> Iterator[FleetMaker]:
+    """Makes fleets of stand-ins that are not started, and ends what became of them."""
+    made: list[FakeFleet] = []
+
+    def make(instances: int = 2) -> FakeFleet:
+        made.append(FakeFleet(tmp_path / f"fleet-{len(made)}", instances))
+        return made[-1]
+
+    yield make
+    for fleet in made:
+        fleet.stop()
+
+
+@pytest.fixture
+def fleet(make_fleet: FleetMaker) -> FakeFleet:
+    """One of two instances that is ready."""
+    return make_fleet().up_and_ready()

@@ -15,7 +15,7 @@ TURNS = itertools.count()
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.answer(200, b"")
+        self.answer(200, " ".join(WORKERS).encode())
 
     def do_POST(self) -> None:
         url = urllib.parse.urlsplit(self.path)

@@ -1,7 +1,8 @@
 """Stands in for `vllm serve`: reads the store's weights, answers as an instance does, and fails as a file tells it to.
 
 `behaviour-INSTANCE` in the checkpoint's folder: `dies` (at the start), `hangs` (answers nothing more), `stuck` (has
-work and makes no progress). A page takes `page-seconds`.
+work and makes no progress), `loads` (has attached, and is not ready as long as that stands there). A page takes
+`page-seconds`.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def main() -> None:
         print("SharedWeightsError: this instance was told to die")
         sys.exit(1)
     attachment = client.attach(Path(LOADING["socket"]), name=LOADING["name"], wait_seconds=LOADING["wait_seconds"])
+    while behaviour() == "loads":
+        time.sleep(0.05)
     engine = os.fork()  # as vLLM's engine: it outlives the leader when only that is killed
     if engine == 0:
         time.sleep(600)

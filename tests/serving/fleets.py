@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,17 +22,7 @@ from portal.errors import PortalError
 from portal.serving.control_client import FleetControl
 from tests.running_portal import ROOT
 
-_CONFIGURATION = """
-checkpoint = "{folder}/checkpoint"
-served_name = "fake"
-vllm_python = "{folder}/bin/python"
-run_dir = "{folder}/run"
-device = "cpu"
-transport = "memfd"
-instances = {instances}
-first_port = {port}
-router_port = {router_port}
-router_metrics_port = {metrics_port}
+_SIZES_AND_PATIENCE = """
 [engine]
 max_model_len = 64
 kv_cache = "1 MiB"
@@ -69,16 +62,10 @@ class FakeFleet:
         self._write_program("python", _PYTHON)
         self._write_program("vllm", _PROGRAM.replace("{module}", "fake_vllm"))
         self._write_program("vllm-router", _PROGRAM.replace("{module}", "fake_router"))
-        self.ports = free_ports(self.instances + 2)
-        self.config.write_text(
-            _CONFIGURATION.format(
-                folder=self.folder,
-                instances=self.instances,
-                port=self.ports[0],
-                router_port=self.ports[-2],
-                metrics_port=self.ports[-1],
-            )
+        top, self.ports = fleet_file_top(
+            self.folder / "checkpoint", self.folder / "bin" / "python", self.folder / "run", self.instances
         )
+        self.config.write_text(top + _SIZES_AND_PATIENCE)
 
     @property
     def config(self) -> Path:
@@ -129,6 +116,28 @@ class FakeFleet:
         """What an instance does from now on; '' is well."""
         (self.folder / "checkpoint" / f"behaviour-instance-{number}").write_text(behaviour)
 
+    def program(self, name: str) -> Path:
+        """python, vllm or vllm-router, as the fleet starts it."""
+        return self.folder / "bin" / name
+
+    @contextmanager
+    def broken(self, name: str) -> Iterator[None]:
+        """From its next start on, the program ends at once."""
+        good = self.program(name).read_text()
+        self.program(name).write_text("#!/bin/sh\necho ERROR out of order\nexit 1\n")
+        yield
+        self.program(name).write_text(good)
+
+    def load(self, behaviour: str) -> None:
+        """What the store's loader does, as fake_loader knows it."""
+        program = self.program("python")
+        program.write_text(program.read_text().replace('"good"', f'"{behaviour}"'))
+
+    def ended(self) -> int:
+        """Exit status of the supervisor, which ends by itself."""
+        assert self.process is not None
+        return self.process.wait(timeout=60)
+
     def read_a_page(self) -> str:
         """Through the router; gives the name of the instance that read it. Raises httpx.HTTPStatusError."""
         answer = httpx.post(f"http://127.0.0.1:{self.ports[-2]}/v1/chat/completions", json={}, timeout=60)
@@ -146,7 +155,6 @@ class FakeFleet:
                 raise
 
     def _write_checkpoint(self) -> None:
-        import json
         import struct
 
         folder = self.folder / "checkpoint"
@@ -158,9 +166,54 @@ class FakeFleet:
         (folder / "page-seconds").write_text("0.05")
 
     def _write_program(self, name: str, text: str) -> None:
-        path = self.folder / "bin" / name
+        path = self.program(name)
         path.write_text(text.replace("{python}", sys.executable).replace("{folder}", str(self.folder)))
         path.chmod(0o755)
+
+
+class Readers:
+    """Readers that ask the router without pause, and count what they got."""
+
+    def __init__(self, fleet: FakeFleet, count: int = 3) -> None:
+        self.pages: list[str] = []
+        self.faults: list[httpx.HTTPError] = []
+        self._fleet, self._over = fleet, threading.Event()
+        self._threads = [threading.Thread(target=self._read) for _ in range(count)]
+
+    def __enter__(self) -> Readers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self) -> None:
+        while not self._over.is_set():
+            try:
+                self.pages.append(self._fleet.read_a_page())
+            except httpx.HTTPError as error:
+                self.faults.append(error)
+
+
+def fleet_file_top(checkpoint: Path, python: Path, run_dir: Path, instances: int) -> tuple[str, list[int]]:
+    """A fleet's file on CPU as far as its first table; and its ports: of the instances, the router, its metrics."""
+    ports = free_ports(instances + 2)
+    keys = {
+        "checkpoint": str(checkpoint),
+        "served_name": "ocr",
+        "vllm_python": str(python),
+        "run_dir": str(run_dir),
+        "device": "cpu",
+        "transport": "memfd",
+        "instances": instances,
+        "first_port": ports[0],
+        "router_port": ports[-2],
+        "router_metrics_port": ports[-1],
+    }
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in keys.items()), ports
 
 
 def states(found: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from portal.errors import SettingsError
+from portal.serving.commands import environment
 from portal.serving.configuration import load, size_bytes
 from tests.running_portal import ROOT
 
@@ -25,6 +26,13 @@ def test_example_is_read(path: Path) -> None:
     assert fleet.is_cpu == (fleet.transport == "memfd")
     assert fleet.engine.args[0] == "--dtype=bfloat16"
     assert not fleet.mps
+
+
+def test_cards_are_counted_as_the_plan_counts_them(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(_SMALLEST + 'device = "1"')
+    environ = environment(load(path))
+    assert (environ["CUDA_DEVICE_ORDER"], environ["CUDA_VISIBLE_DEVICES"]) == ("PCI_BUS_ID", "1")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from portal.errors import Conflict, NotFound, SettingsError, Unavailable
-from portal.serving.configuration import load
+from portal.serving.configuration import FleetConfiguration, load
 from portal.serving.control_client import FleetControl
 from portal.serving.control_server import read_token, serving_control
 from portal.serving.failures import Failures
@@ -77,6 +79,25 @@ def test_commands_arrive_over_both_ways(served: SimpleNamespace) -> None:
     with pytest.raises(Conflict, match="instance-1 is the only one") as refused:
         over_tcp.drain(1)
     assert refused.value.remedy == "Restart it."
+
+
+def test_no_thread_is_left_when_the_control_ends_or_cannot_listen(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    before, loop = set(threading.enumerate()), asyncio.new_event_loop()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        control = {"port": taken.getsockname()[1], "token_file": tmp_path / "token"}
+        for given, listens in ((control, False), ({}, True)):
+            fleet = FleetConfiguration.model_validate(
+                {"checkpoint": "/c", "served_name": "o", "vllm_python": "/p", "run_dir": tmp_path, "control": given}
+            )
+            supervisor: Any = ScriptedSupervisor(fleet)
+            refusal = nullcontext() if listens else pytest.raises(SettingsError, match="cannot listen")
+            with refusal, serving_control(supervisor, loop):
+                assert listens
+            assert set(threading.enumerate()) == before
+            assert not fleet.control_socket.exists()
+    loop.close()
 
 
 @pytest.mark.parametrize("token", [None, "", "t" * 31, "T" * 32])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,35 @@ from models import (
     ApiKey,
     AuditEntry,
     DeletionRecord,
+    Invite,
     LedgerEntry,
     QuotaRequest,
+    RefusalCount,
+    Reservation,
     SignInSession,
     Tenant,
+    UsageNotice,
 )
 from models.base import Base, now
 from portal.db import Database
 from portal.domain import Limit, PageState, Principal
+from portal.engine import fakes
+from portal.engine.fields.specs import specs_from_names
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.jobs import claims
 from portal.jobs.claims import Ending
+from portal.jobs.submission import Order, submit
+from portal.jobs.templates import save_template
 from portal.tenancy.deletion import delete_tenant
 from portal.usage import limit_edits
+from portal.usage.admission import Ask, reserve
 from portal.usage.limit_edits import LimitEdit
-from tests.jobs.conftest import Bench
+from portal.usage.request_ends import end_request
+from tests.jobs.conftest import Bench, left_of
+from tests.locks import meanwhile
 
 KEPT = {"ledger_entries", "audit_entries", "deletion_records"}
+TENANT_TABLES = {table.name for table in Base.metadata.sorted_tables if "tenant_id" in table.c}
 
 
 def _fill(bench: Bench, who: Principal) -> None:
@@ -37,16 +50,21 @@ def _fill(bench: Bench, who: Principal) -> None:
         opened = SignInSession(token_hash=who.tenant_id, tenant_id=who.tenant_id, expires_at=now())
         opened.member_id = str(who.member_id)
         session.add(opened)
+        session.add(UsageNotice(tenant_id=who.tenant_id, limit_name="weight", period="2026-11", percent=50))
+        session.add(RefusalCount(tenant_id=who.tenant_id, day="2026-11-30", code="-", limit_name="-"))
+        invite = Invite(tenant_id=who.tenant_id, token_hash=who.tenant_id, role="member", created_by="a")
+        invite.expires_at = now()
+        session.add(invite)
         session.add(QuotaRequest(tenant_id=who.tenant_id, member_id=who.member_id, limit_name="weight", reason="more"))
         limit_edits.change(session, "a", who.tenant_id, LimitEdit(limits={Limit.PAGES_PER_DAY: 40}))
+    save_template(bench.context, who, "notes", specs_from_names(("weight",)))
 
 
 def _rows(database: Database, tenant_id: str) -> dict[str, int]:
     with database.reading() as session:
         found = {
-            table.name: session.scalar(select(func.count()).where(table.c.tenant_id == tenant_id)) or 0
-            for table in Base.metadata.sorted_tables
-            if "tenant_id" in table.c
+            name: session.scalar(select(func.count()).where(Base.metadata.tables[name].c.tenant_id == tenant_id)) or 0
+            for name in TENANT_TABLES
         }
     return {name: rows for name, rows in found.items() if rows}
 
@@ -71,7 +89,7 @@ def test_everything_is_gone_but_ledger_audit_and_record_when_a_tenant_is_deleted
     bench.run(bench.submit(bench.charlie))
     waiting = bench.submit(pages=3)
     others = _rows(database, bench.charlie.tenant_id), len(_files(bench, bench.charlie.tenant_id))
-    assert set(_rows(database, acme)) >= {"jobs", "pages", "documents", "reservations", "tenant_limits", "members"}
+    assert set(_rows(database, acme)) == TENANT_TABLES - {"deletion_records"}
     gone = delete_tenant(bench.context.database, bench.context.storage, admin, acme, typed_name=" acme ")
     assert (gone.members, gone.api_keys, gone.jobs, gone.pages, gone.unfinished_pages) == (2, 1, 2, 5, 3)
     assert set(_rows(database, acme)) == KEPT
@@ -133,3 +151,35 @@ def test_nothing_is_deleted_when_the_name_is_not_typed_or_it_is_the_admins(bench
     with bench.context.database.reading() as session:
         assert session.scalar(select(func.count()).select_from(Tenant)) == 4
         assert set(session.scalars(select(Tenant.state))) == {"active"}
+
+
+def test_nothing_of_the_text_is_left_when_a_tenant_is_deleted(bench: Bench, admin: Principal) -> None:
+    words = f"secret{secrets.token_hex(8)}"
+    bench.engine.script = [fakes.answers(words * 300)]  # longer than a page of the database
+    upload = bench.upload(f"{words}.png")
+    bench.run(submit(bench.context, bench.alice, [upload], Order()))
+    upload.path.unlink()
+    assert left_of(bench, words) != []
+    delete_tenant(bench.context.database, bench.context.storage, admin, bench.alice.tenant_id, typed_name="acme")
+    assert left_of(bench, words) == []
+
+
+def test_a_request_ends_as_it_did_when_its_tenant_is_deleted_meanwhile(bench: Bench, admin: Principal) -> None:
+    database, acme = bench.context.database, bench.alice.tenant_id
+    with database.transaction() as session:
+        asks = [reserve(session, bench.alice, Ask(1, None, "extract", "fake", "request")) for _ in range(2)]
+    _, ending = sorted(held.reservation_id for held in asks)
+
+    def delete() -> None:
+        delete_tenant(database, bench.context.storage, admin, acme, typed_name="acme")
+
+    with database.transaction() as session:
+        # As far as the first of the statements of its end, then the deletion comes.
+        session.execute(select(Reservation.id).where(Reservation.id == ending).with_for_update()).all()
+        deleted = meanwhile(database, delete)
+        end_request(session, acme, ending, is_delivered=True)
+    deleted.result()
+    assert set(_rows(database, acme)) == KEPT
+    with database.reading() as session:
+        rows = select(LedgerEntry.kind, LedgerEntry.reason).where(LedgerEntry.kind != "reserved")
+        assert set(map(tuple, session.execute(rows))) == {("posted", "delivered"), ("returned", "tenant_deleted")}

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models import RefusalCount
-from models.base import now
-from portal.domain import Limit
-from portal.errors import InvalidRequest, NotFound
-from portal.tenancy.dry_run import Asked, dry_run, replay
+from models import RefusalCount, Reservation, Tenant
+from models.base import new_id, now
+from portal.db import Database
+from portal.domain import Limit, Principal, Role, Scope
+from portal.errors import InvalidRequest, LimitReached, NotFound
+from portal.tenancy.dry_run import dry_run
+from portal.tenancy.replay import Asked, Before, Ended, replay
+from portal.usage.admission import Ask, reserve
+from portal.usage.ledger import EndedPage, Outcome, end_page, return_rest
 from portal.usage.limits import Limits
+from portal.usage.refusals import counting_refusals
 from tests.jobs.conftest import Bench
+from tests.ledger import limit_tenant
 
 FREE = Limits(None, None, None, None, None)
 NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -21,7 +28,7 @@ NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 def _asked(hours: float, pages: int, lasts_minutes: float = 1) -> Asked:
     at = NOON + timedelta(hours=hours)
-    return Asked(at, pages, at + timedelta(minutes=lasts_minutes))
+    return Asked(at, pages, (Ended(at + timedelta(minutes=lasts_minutes), pages),))
 
 
 def test_nothing_is_refused_when_nothing_is_limited() -> None:
@@ -42,18 +49,34 @@ def test_days_begin_at_the_tenants_midnight() -> None:
 
 
 def test_what_the_month_had_before_counts() -> None:
-    refused = replay([_asked(0, 5)], replace(FREE, pages_per_month=10), "UTC", month_pages={"2026-11": 6})
+    refused = replay([_asked(0, 5)], replace(FREE, pages_per_month=10), "UTC", before=Before({"2026-11": 6}))
     assert [one.limit for one in refused] == [Limit.PAGES_PER_MONTH]
 
 
 def test_pages_in_flight_are_free_again_when_they_ended() -> None:
-    week = [_asked(0, 8, 30), _asked(0.25, 5), _asked(0.6, 5), Asked(NOON + timedelta(hours=1), 9, None), _asked(9, 5)]
+    week = [_asked(0, 8, 30), _asked(0.25, 5), _asked(0.6, 5), Asked(NOON + timedelta(hours=1), 9), _asked(9, 5)]
     refused = replay(week, replace(FREE, pages_in_flight=10), "UTC")
     assert [one.at for one in refused] == [week[1].at, week[4].at]
 
 
+def test_returned_pages_are_there_again_from_when_they_were_returned() -> None:
+    returned = Asked(NOON, 8, (Ended(NOON + timedelta(hours=2), 8, is_returned=True),))
+    week = [returned, _asked(1, 5), _asked(3, 5)]
+    for limits in (replace(FREE, pages_per_day=10), replace(FREE, pages_per_month=10)):
+        assert [one.at for one in replay(week, limits, "UTC")] == [week[1].at]
+    before = Before({"2026-11": 2}, in_flight=(returned,))
+    assert [one.at for one in replay(week[1:], replace(FREE, pages_per_month=10), "UTC", before=before)] == [week[1].at]
+
+
+def test_what_was_refused_takes_no_room_of_what_was_let_in() -> None:
+    refused = Asked(NOON, 8, was_refused=True, requests=3)
+    assert replay([refused, _asked(1, 10)], replace(FREE, pages_per_day=18), "UTC") == ()
+    [told] = replay([refused, _asked(1, 10)], replace(FREE, pages_per_day=17), "UTC")
+    assert (told.was_refused, told.requests, told.pages) == (True, 3, 8)
+
+
 def test_requests_are_refused_when_there_are_more_within_a_minute() -> None:
-    week = [Asked(NOON + timedelta(seconds=second), 1, NOON) for second in (0, 10, 20, 61)]
+    week = [Asked(NOON + timedelta(seconds=second), 1) for second in (0, 10, 20, 90)]
     refused = replay(week, replace(FREE, requests_per_minute=2), "UTC")
     assert [one.at for one in refused] == [week[2].at]
 
@@ -96,3 +119,74 @@ def test_former_refusals_are_asked_again(bench: Bench) -> None:
         [wide] = dry_run(session, {Limit.PAGES_PER_DAY: 100}, tenant_id=tenant_id)
     assert (tight.refused_pages, tight.newly_refused_pages, tight.refused_requests) == (80, 0, 2)
     assert wide.refused == ()
+
+
+def test_month_is_the_one_of_the_tenants_zone(bench: Bench) -> None:
+    at = datetime(2026, 12, 7, 23, 30, tzinfo=UTC)  # a week before, it was December in Auckland, and November in UTC
+    tenant_id = bench.alice.tenant_id
+    with bench.context.database.transaction() as session:
+        session.get_one(Tenant, tenant_id).time_zone = "Pacific/Auckland"
+        for month, day, created_at in (
+            ("2026-11", "2026-11-30", at - timedelta(days=8)),
+            ("2026-12", "2026-12-07", at),
+        ):
+            held = reserve(session, bench.alice, Ask(5, None, "extract", "fake"))
+            ended = created_at if month == "2026-11" else None
+            row = session.get_one(Reservation, held.reservation_id)
+            row.month, row.day, row.created_at, row.closed_at, row.posted = (
+                month,
+                day,
+                created_at,
+                ended,
+                5 * bool(ended),
+            )
+        session.flush()
+        assert dry_run(session, {Limit.PAGES_PER_MONTH: 5}, tenant_id=tenant_id, at=at)[0].refused == ()
+        assert dry_run(session, {Limit.PAGES_PER_MONTH: 4}, tenant_id=tenant_id, at=at)[0].refused_pages == 5
+
+
+_STEPS = st.one_of(
+    st.tuples(st.just("ask"), st.integers(0, 5), st.just("")),
+    st.tuples(st.just("return"), st.integers(0, 5), st.just("")),
+    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from(["read", "blank"])),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_STEPS, max_size=14), st.integers(0, 3), st.sampled_from(["UTC", "Pacific/Kiritimati"]))
+def test_limits_refuse_nothing_that_they_let_in(
+    sqlite_bench: Bench, steps: list[tuple[str, int, Outcome]], spare: int, zone: str
+) -> None:
+    database = sqlite_bench.context.database
+    who = _newcomer(database, zone)
+    limit_tenant(
+        database, who.tenant_id, pages_per_day=5 + spare, pages_per_month=8, pages_in_flight=4, requests_per_minute=600
+    )
+    held: list[str] = []
+    for step, number, outcome in steps:
+        with contextlib.suppress(LimitReached), counting_refusals(database, who.tenant_id):
+            _step(database, who, held, (step, number, outcome))
+    with database.reading() as session:
+        [verdict] = dry_run(session, {}, tenant_id=who.tenant_id)
+    assert [one for one in verdict.refused if not one.was_refused] == []
+
+
+def _step(database: Database, who: Principal, held: list[str], step: tuple[str, int, Outcome]) -> None:
+    what, number, outcome = step
+    with database.transaction() as session:
+        if what == "ask":
+            held.append(reserve(session, who, Ask(number, None, "extract", "fake")).reservation_id)
+        elif held and what == "return":
+            pages = 1 + number % 2
+            return_rest(session, who.tenant_id, held[number % len(held)], "cancelled", pages=pages)
+        elif held:
+            page = EndedPage(who.tenant_id, "job_1", new_id("pag"), held[number % len(held)])
+            end_page(session, page, outcome)
+
+
+def _newcomer(database: Database, zone: str) -> Principal:
+    with database.transaction() as session:
+        tenant = Tenant(name=new_id("ten"), time_zone=zone)
+        session.add(tenant)
+        session.flush()
+        return Principal(tenant.id, tenant.name, None, "x@x.example", Role.OWNER, False, frozenset({Scope.OCR}))

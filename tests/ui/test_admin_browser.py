@@ -51,7 +51,9 @@ def test_page_is_unknown_to_all_but_admins(
     expect(admin.open("/").locator(".shell nav")).to_contain_text("Admin")
 
 
-def test_limit_is_seen_set_and_undone_and_audited_with_its_request(admin: Visitor, tenant: str) -> None:
+def test_limit_is_seen_set_and_undone_and_audited_with_its_request(
+    portal: RunningPortal, admin: Visitor, tenant: str
+) -> None:
     page = admin.open("/admin")
     page.get_by_role("link", name=tenant).click()
     page.fill("#new-pages_per_day", "0")
@@ -59,25 +61,37 @@ def test_limit_is_seen_set_and_undone_and_audited_with_its_request(admin: Visito
     page.click("#see-effect")
     notice = page.locator("#admin-notice")
     expect(notice).to_contain_text("5,000 → 0")
-    expect(notice).to_contain_text("new work is refused until 00:00")
+    expect(notice).to_contain_text("new work is refused until the limit is raised")
     row = page.locator(".limits tr").nth(1)
     expect(row).to_contain_text("5,000")
+    head, field = page.locator(".limits thead th").last.bounding_box(), row.locator("input").bounding_box()
+    assert head is not None
+    assert field is not None
+    assert abs(head["x"] - field["x"]) < 1, "a column stands under its heading"
+    portal.command("admin", "set-quota", "--tenant", tenant, "--pages-per-day", "7")
+    page.click("#confirm-change")
+    expect(notice).to_contain_text("Somebody changed this tenant's limits meanwhile.")
+    expect(notice).to_contain_text("7 → 0")
+    expect(row.locator("td").first).to_have_text("7")
+    expect(row.locator("input")).to_have_value("0")  # what was typed stays until it is done
     page.click("#confirm-change")
     expect(notice.get_by_role("heading")).to_have_text("Changed")
     expect(row.locator("td").first).to_have_text("0")
+    expect(row.locator("input")).to_have_value("")
+    expect(page.locator(".changes li")).to_contain_text(["pages a day: 7 → 0", "pages a day: as the plan → 7"])
     page.click("#undo-change")
-    expect(row.locator("td").first).to_have_text("5,000")
+    expect(row.locator("td").first).to_have_text("7")
     page.goto("/admin?tab=audit")
     page.fill("[name=tenant]", tenant)
     page.fill("[name=action]", "limits.")
     page.click("#filter-audit")
     entries = page.locator(".audit-entry")
-    expect(entries).to_have_count(2)
+    expect(entries).to_have_count(3)
     expect(entries.nth(0)).to_contain_text("limits.undone")
-    expect(entries.nth(1)).to_contain_text("pages_per_day: 5000 → 0")
+    expect(entries.nth(1)).to_contain_text("pages_per_day: 7 → 0")
     expect(entries.nth(1)).to_contain_text("request ")
     saved = page.request.get(str(page.get_attribute("#audit-csv", "href")))
-    assert (saved.status, len(saved.text().splitlines())) == (200, 3)
+    assert (saved.status, len(saved.text().splitlines())) == (200, 4)
     assert (admin.alerts, admin.faults, admin.outside) == ([], [], [])
 
 
@@ -92,6 +106,19 @@ def test_tenant_is_deleted_only_when_its_name_is_typed(admin: Visitor, tenant: s
     page.click("#delete-tenant")
     expect(page.locator("#admin-notice")).to_contain_text("is deleted")
     expect(page.locator("#admin-body")).to_contain_text("There is no such tenant")
+
+
+def test_looking_at_what_is_other_tenants_is_in_the_audit_log(admin: Visitor, tenant: str) -> None:
+    page = admin.open("/admin")
+    page.get_by_role("link", name=tenant).click()
+    page.locator(".limits").wait_for()
+    for tab in ("requests", "overview"):
+        admin.open(f"/admin?tab={tab}")
+        page.locator("#admin-body :is(section, form, .empty)").first.wait_for()
+    page.goto("/admin?tab=audit")
+    entries = page.locator(".audit-entry")
+    for number, action in enumerate(("overview.read", "quota_requests.read", "tenant.read", "tenants.read")):
+        expect(entries.nth(number)).to_contain_text(action)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -19,7 +19,7 @@ from models import Page as PageRow
 from portal.db import Database
 from portal.domain import FieldSpec, FieldType, FieldValue
 from tests.conftest import RunningPortal
-from tests.ui.conftest import ATTACK, Visitor, register
+from tests.ui.conftest import ATTACK, CHOOSE_FILES, Visitor, page_image, register
 from tests.ui.stored_jobs import ask_fields, page_of, store_job
 
 SPECS = (
@@ -158,11 +158,28 @@ def test_fields_of_several_jobs_are_saved_as_one_table(alice: Visitor, portal: R
     assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
 
 
-def test_a_template_is_edited_saved_and_run(alice: Visitor) -> None:
+def _open_fields(alice: Visitor) -> Page:
     page = alice.open("/")
     page.locator("label.task", has_text="Fields").click()
+    page.locator("#template").wait_for()
+    return page
+
+
+def _run(page: Page) -> str:
+    """Reads a page with the form as it stands; gives the curl line that says what was asked."""
+    page.set_input_files(CHOOSE_FILES, {"name": "a.png", "mimeType": "image/png", "buffer": page_image("Order 17")})
+    page.click("#run")
+    page.wait_for_url("**/?job=*")
+    page.locator(".job-progress[data-state=succeeded]").wait_for()
+    page.click("#tab-code")
+    return page.locator("#code-curl").inner_text()
+
+
+def test_a_template_is_edited_saved_run_and_gone_when_it_is_deleted(alice: Visitor) -> None:
+    page = _open_fields(alice)
     page.select_option("#template", "")
     page.locator(".field-row input").fill("delivery date")
+    expect(page.locator("#fields-summary")).to_have_text("1 field: delivery date")
     page.get_by_role("button", name="Add a field").click()
     page.locator(".field-row input").nth(1).fill(ATTACK)
     page.locator("#template-name").fill("notes")
@@ -176,14 +193,54 @@ def test_a_template_is_edited_saved_and_run(alice: Visitor) -> None:
     page.get_by_role("button", name="Save as template").click()
     expect(page.locator(".fields-told")).to_contain_text("Choose another name.")
     assert _grave_findings(page) == []
-    page.reload()
-    page.locator("label.task", has_text="Fields").click()
-    expect(page.locator("#template option[value=notes]")).to_have_count(1)
-    page.select_option("#template", "notes")
+    asked = _run(page)
+    assert "--form-string template=notes" in asked
+    assert "result?format=json" in asked
+
+    page = _open_fields(alice)
+    expect(page.locator("#template")).to_have_value("notes")  # remembered, although it is offered only later
+    expect(page.locator("#fields-summary")).to_contain_text("2 fields: delivery date, ")
     page.locator(".fields-form > details > summary").click()
     page.get_by_role("button", name="Delete template").click()
     expect(page.locator(".fields-told")).to_have_text("Deleted notes.")
+    expect(page.locator("#template")).to_have_value("")
+    expect(page.locator("#fields-summary")).to_contain_text("2 fields: delivery date, ")
+    page = _open_fields(alice)
+    expect(page.locator(".fields-told")).to_have_text("The template notes was deleted. Choose another one.")
+    expect(page.locator("#template")).to_have_value("receipt")
     assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
+
+
+def test_json_is_what_is_shown_saved_and_read_until_rows_are_used_instead(alice: Visitor) -> None:
+    page = _open_fields(alice)
+    page.locator(".fields-form > details > summary").click()
+    page.get_by_role("button", name="JSON", exact=True).click()
+    page.locator(".fields-editor textarea").fill('{"properties": {"iban": {"type": "string"}}}')
+    expect(page.locator("#fields-summary")).to_have_text("1 field: iban (as the JSON Schema says)")
+    expect(page.locator("#template")).to_have_value("")
+    page.get_by_role("button", name="Rows", exact=True).click()
+    expect(page.locator(".field-row")).to_have_count(0)  # none that would say nothing
+    page.locator("#template-name").fill("accounts")
+    page.get_by_role("button", name="Save as template").click()
+    expect(page.locator("#template")).to_have_value("accounts")
+    expect(page.locator(".field-row input")).to_have_value("iban")
+    expect(page.locator("#fields-summary")).to_have_text("1 field: iban")
+
+    page.get_by_role("button", name="JSON", exact=True).click()
+    page.locator(".fields-editor textarea").fill("{")
+    expect(page.locator("#fields-summary")).to_have_text("The JSON is not valid yet.")
+    page.get_by_role("button", name="Save as template").click()
+    expect(page.locator(".fields-told")).to_contain_text("The fields are not valid JSON.")
+    page.get_by_role("button", name="Rows", exact=True).click()
+    page.get_by_role("button", name="Use rows instead").click()
+    expect(page.locator("#fields-summary")).to_have_text("1 field: iban")
+    page.get_by_role("button", name="Add a field").click()
+    page.locator(".field-row input").nth(1).fill("order number")
+    expect(page.locator("#fields-summary")).to_have_text("2 fields: iban, order number (changed)")
+    asked = _run(page)
+    assert "order number" in asked
+    assert "template=" not in asked
+    assert (alice.alerts, alice.faults) == ([], [])
 
 
 def _grave_findings(page: Page) -> list[tuple[str, list[str]]]:

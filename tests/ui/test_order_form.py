@@ -41,10 +41,14 @@ def test_a_template_is_named_only_when_its_rows_are_as_it_has_them() -> None:
     assert (changed.field_names, changed.template) == (("seller",), None)
     assert _asked({"schema": {"properties": {"total": {"type": "number"}}}}).field_names == ("total",)
     assert _asked([{"name": "a"}]).field_names == ("a",)
+    gone = _asked({"template": "gone", "rows": [{"name": "a"}]})
+    assert (gone.field_names, gone.template) == (("a",), None)
+    for written in ('["a"]', '{"properties": {"a": {"type": "string"}}}'):
+        assert _asked({"json": written}).field_names == ("a",)
 
 
 @pytest.mark.parametrize(
-    "value", ["", "{", "[7]", '{"rows": []}', '{"schema": {}}', '{"template": "gone"}', "[" * 9999]
+    "value", ["", "{", "[7]", '{"rows": []}', '{"schema": {}}', '{"template": "gone"}', '{"json": "{"}', "[" * 9999]
 )
 def test_a_form_is_refused_when_its_fields_cannot_be_read(value: str) -> None:
     with pytest.raises((InvalidRequest, NotFound)):

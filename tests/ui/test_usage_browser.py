@@ -49,7 +49,8 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
     limit_tenant(stored, tenant_id, pages_per_day=2)
     page = alice.open("/")
     price = page.locator("#cost .price")
-    page.set_input_files(CHOOSE_FILES, _file(f"{ATTACK}.tiff", long_scan(3, "Sheet 1")))
+    scan = _file(f"{ATTACK}.tiff", long_scan(3, "Sheet 1"))
+    page.set_input_files(CHOOSE_FILES, scan)
     expect(price).to_contain_text("2 pages left today, this file has 3.", timeout=READ_MS)
     expect(price).to_contain_text("Resets 00:00 (UTC).")
     _assert_sound(page)
@@ -68,10 +69,20 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
 
     alice.open("/")
     expect(page.locator(".quota-line")).to_contain_text("All of today's pages are used: 2 of 2.")
+    page.set_input_files(CHOOSE_FILES, scan)
+    expect(price).to_contain_text("0 pages left today, this file has 1 not read before.", timeout=READ_MS)
+    page.get_by_role("button", name="Read only the first 2").click()
+    expect(price).to_have_text("2 pages, read before: free", timeout=READ_MS)
+    page.get_by_label("Read identical pages again, and charge them").check()  # a choice that the price depends on
+    expect(price).to_contain_text("0 pages left today, this choice has 2.", timeout=READ_MS)
+
+    alice.open("/")
     page.set_input_files(CHOOSE_FILES, [_file("a.tiff", page_image("a")), _file("b.tiff", page_image("b"))])
     expect(price).to_contain_text("0 pages left today, these files have 2.", timeout=READ_MS)
     page.click("#run")
-    expect(page.locator("#notice")).to_contain_text("0 of 2 pages are left today, and this needs 2.", timeout=READ_MS)
+    expect(page.locator("#notice")).to_contain_text(
+        "0 of 2 pages are left today, and this needs at least 2.", timeout=READ_MS
+    )
     price.get_by_role("link", name="Ask for more").click()
     page.wait_for_url("**/usage?ask=pages_per_day#ask")
     assert not alice.alerts
@@ -141,12 +152,13 @@ def test_page_says_why_new_work_is_stopped(sign_up: SignUp, stored: Database) ->
     tenant_id = _tenant_of(stored, alice)
     with stored.transaction() as session:
         tenant = session.get_one(Tenant, tenant_id)
-        tenant.state, tenant.state_reason = "no_new_jobs", f"The invoice is open {ATTACK}."
+        tenant.state, tenant.state_reason = "no_new_jobs", f"The invoice is open {ATTACK}"
     page = alice.open("/")
-    expect(page.locator(".quota-line")).to_contain_text(f"The admin's reason: The invoice is open {ATTACK}.")
+    expect(page.locator(".standing")).to_contain_text(f"says: The invoice is open {ATTACK}. What is there can still")
+    expect(page.locator(".quota-line")).to_have_count(0)  # it is said once
     page.set_input_files(CHOOSE_FILES, _file("a.tiff", page_image("a")))
     expect(page.locator("#cost .price")).to_contain_text(
-        "This tenant may not submit new work at present.", timeout=READ_MS
+        f"The admin's reason: The invoice is open {ATTACK}. Ask the portal's admin.", timeout=READ_MS
     )
     page.click("#run")
     expect(page.locator("#notice")).to_contain_text("This tenant may not submit new work at present.")

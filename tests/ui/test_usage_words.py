@@ -27,8 +27,8 @@ AT = datetime(2026, 3, 12, 18, tzinfo=UTC)  # 19:00 in Berlin
 LIMITS = Limits(pages_per_day=500, pages_per_month=5000)
 
 
-def standing(used: int, limits: Limits = LIMITS, *, state: TenantState = TenantState.ACTIVE) -> TenantStanding:
-    terms = Terms(limits, "standard", "Europe/Berlin", state, "The invoice is open <b>.")
+def standing(used: int, limits: Limits = LIMITS) -> TenantStanding:
+    terms = Terms(limits, "standard", "Europe/Berlin", TenantState.ACTIVE, None)
     counters = Counters(day="2026-03-12", day_pages=used, month="2026-03", month_pages=used)
     return TenantStanding(terms, period_at(AT, "Europe/Berlin"), counters)
 
@@ -52,7 +52,8 @@ def test_limit_that_binds_is_marked_in_words_and_pattern() -> None:
     assert drawn.count("binds first") == drawn.count("data-nearest") == 1
     assert "412 of 500 used, 88 left; resets in 5 h, at 00:00" in drawn
     assert 'class="fill-nearest"' in drawn
-    assert "binds first" not in usage_view.limits(standing(0))
+    assert "binds first" not in usage_view.limits(standing(249))  # not while less than half of it is used
+    assert "binds first" in usage_view.limits(standing(250))
     assert 'data-level="full"' in usage_view.limits(standing(0, replace(LIMITS, pages_per_day=0)))
 
 
@@ -67,53 +68,74 @@ def test_notice_is_told_quietly(percent: int, told: str) -> None:
     assert told in quota_line.lines([Notice(Limit.PAGES_PER_DAY, "2026-03-12", percent)], standing(250))
 
 
-def test_reason_of_the_admin_is_told_when_new_work_is_stopped() -> None:
-    drawn = quota_line.lines([], standing(0, state=TenantState.NO_NEW_JOBS))
-    assert "New work is stopped for your tenant." in drawn
-    assert "The invoice is open &lt;b&gt;." in drawn
-    assert "can still be read, exported and deleted" in drawn
-    assert quota_line.lines([], standing(0)) == ""
-
-
 def _price(pages: list[int], used: int, **limits: int | None) -> Price:
     at = standing(used, replace(LIMITS, **limits))
-    files = tuple(FilePrice(f"{ATTACK}{number}.pdf", count, count) for number, count in enumerate(pages))
+    files = tuple(
+        FilePrice(f"{ATTACK}{number}.pdf", count, tuple(range(1, count + 1))) for number, count in enumerate(pages)
+    )
     refused = refusal(at.counters, at.terms.limits, at.period, pages=sum(pages))
     return Price(files, at, refused, 42.0)
 
 
 def test_price_is_one_line_when_the_pages_fit() -> None:
     assert usage_words.price(_price([12], 462)) == "12 pages · 38 of 500 left today · about 40 s"
-    drawn = price_view.price(_price([12, 1], 462), None)
+    drawn = price_view.price(_price([12, 1], 462))
     assert 'data-fits="yes"' in drawn
     assert "<img" not in drawn
     assert "&lt;img src=x onerror=alert(1)&gt;1.pdf: 1 page</li>" in drawn
+    near = _price([1], 0, pages_per_day=None, pages_in_flight=2)
+    assert usage_words.price(near) == "1 page · 5,000 of 5,000 left this month · about 40 s"
+    assert usage_words.left(standing(0, Limits(pages_per_day=None, pages_per_month=None))) == ""
+
+
+def _of_them_free(found: Price, *free: int) -> Price:
+    """With these pages of its first file read before."""
+    files = (replace(found.files[0], free=frozenset(free)), *found.files[1:])
+    pages = sum(file.pages for file in files)
+    refused = refusal(found.standing.counters, found.standing.terms.limits, found.standing.period, pages=pages)
+    return replace(found, files=files, refusal=refused)
+
+
+def test_pages_read_before_are_told_as_free_and_not_counted() -> None:
+    assert usage_words.price(_of_them_free(_price([1], 500), 1)) == "1 page, read before: free"
+    some = _of_them_free(_price([3], 498), 2)
+    assert usage_words.price(some) == "3 pages, 1 of them read before: free · 2 of 500 left today · about 40 s"
+    assert 'data-fits="yes"' in price_view.price(some)
+    spent = price_view.price(_of_them_free(_price([4], 500), 1, 2))
+    assert "0 pages left today, this file has 2 not read before." in spent
+    assert 'data-keep="1" data-range="1-2">Read only the first 2<' in spent
+    two = price_view.price(_of_them_free(_price([1, 1], 500), 1))
+    assert "Read only the first file (1 page)" in two
+    assert "0.pdf: 1 page, read before: free</li>" in two
 
 
 def test_choices_are_offered_when_the_pages_do_not_fit() -> None:
-    one = price_view.price(_price([12], 492), None)
+    one = price_view.price(_price([12], 492))
     assert "8 pages left today, this file has 12." in one
     assert 'data-keep="1" data-range="1-8">Read only the first 8<' in one
     assert 'href="/usage?ask=pages_per_day#ask"' in one
     assert "Resets 00:00 (Europe/Berlin)." in one
-    assert 'data-range="2,4,6-7"' in price_view.price(_price([5], 496), [2, 4, 6, 7, 9])
-    assert "Read only the first 2 files (7 pages)" in price_view.price(_price([3, 4, 9], 492), None)
-    assert "Read only the first 8 pages of the first file" in price_view.price(_price([30, 4], 492), None)
-    none_left = price_view.price(_price([12], 500), None)
+    chosen = _price([5], 496)
+    chosen = replace(chosen, files=(replace(chosen.files[0], page_count=9, numbers=(2, 4, 6, 7, 9)),))
+    assert 'data-range="2,4,6-7"' in price_view.price(chosen)
+    assert "4 pages left today, this choice has 5." in price_view.price(chosen)
+    assert "Read only the first 2 files (7 pages)" in price_view.price(_price([3, 4, 9], 492))
+    assert "Read only the first 8 pages of the first file" in price_view.price(_price([30, 4], 492))
+    none_left = price_view.price(_price([12], 500))
     assert "data-keep" not in none_left
     assert "0 pages left today" in none_left
-    flight = price_view.price(_price([12], 0, pages_per_day=None, pages_per_month=None, pages_in_flight=10), None)
+    flight = price_view.price(_price([12], 0, pages_per_day=None, pages_per_month=None, pages_in_flight=10))
     assert "10 pages left until others are read, this file has 12." in flight
 
 
 def test_other_refusals_are_told_as_the_api_tells_them() -> None:
     found = _price([1], 0)
     stopped = replace(found, refusal=Forbidden("Stopped.", remedy="Ask the admin."))
-    assert "<b>Not allowed.</b> Stopped. Ask the admin." in price_view.price(stopped, None)
+    assert "<b>Not allowed.</b> Stopped. Ask the admin." in price_view.price(stopped)
     bad = DocumentRefused("x: empty.", remedy="Save it again.")
     broken = Price((FilePrice("x", error=bad), *found.files), found.standing, bad, 1.0)
-    assert "x: empty. Save it again." in price_view.price(broken, None)
-    assert "cannot be read" in price_view.price(broken, None)
+    assert "x: empty. Save it again." in price_view.price(broken)
+    assert "cannot be read" in price_view.price(broken)
 
 
 def _report(*days: DayUse) -> UsageReport:

@@ -67,7 +67,9 @@ def test_code_names_the_run_as_it_was_submitted() -> None:
     assert "task=fields" in command
     assert 'fields=["date", "the \\"total\\""]' in command
     assert 'options={"engine": "embedded", "pages": "2-3,7"}' in command
-    assert f"{BASE}/v1/jobs/job_1/result?format=markdown" in code(shown)["curl"]
+    assert f"{BASE}/v1/jobs/job_1/result?format=json" in code(shown)["curl"]  # the values
+    read = replace(shown, prompt=TaskPrompt(Task.EXTRACT))
+    assert f"{BASE}/v1/jobs/job_1/result?format=markdown" in code(read)["curl"]
 
 
 def test_code_says_no_pages_when_all_were_read() -> None:

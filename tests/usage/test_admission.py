@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
-from models import LedgerEntry, Plan, Reservation, Tenant, TenantLimit, TenantUsage
+from models import LedgerEntry, Plan, RefusalCount, Reservation, Tenant, TenantLimit, TenantUsage
 from portal.db import Database
 from portal.domain import Limit
-from portal.errors import Forbidden, InvalidRequest, LimitReached, NotFound, Unavailable
+from portal.errors import Forbidden, InvalidRequest, LimitReached, NotFound, TooManyPages, Unavailable
 from portal.usage.admission import Ask, Held, reserve
 from portal.usage.bindings import refusal
 from portal.usage.counters import Counters
 from portal.usage.ledger import return_rest
-from portal.usage.limits import DEFAULT_LIMITS, Limits
+from portal.usage.limits import DEFAULT_LIMITS, Limits, weights_of
 from portal.usage.periods import period_at
+from portal.usage.refusals import counting_refusals
 from portal.usage.standing import standing_of
 from tests.ledger import assert_books_agree, limit_tenant
 from tests.usage.conftest import Books
@@ -176,13 +178,52 @@ def test_own_plan_goes_before_the_default_and_own_limits_before_both(books: Book
         assert (limits.pages_per_day, limits.weight, limits.pages_in_flight) == (9, 0.5, None)
 
 
+def test_a_weight_that_no_turns_can_be_shared_out_by_counts_as_the_least(books: Books) -> None:
+    tenant_id = books.alice.tenant_id
+    limit_tenant(books.database, tenant_id, weight=1e-300)
+    with books.database.reading() as session:
+        assert standing_of(session, tenant_id).terms.limits.weight == 0.01
+        assert weights_of(session, [tenant_id], at=NOON) == {tenant_id: 0.01}
+
+
 def test_a_quota_of_nought_refuses_and_asking_for_no_page_passes_it(books: Books) -> None:
     limit_tenant(books.database, books.alice.tenant_id, pages_per_day=0, pages_in_flight=0)
-    with pytest.raises(LimitReached, match="0 of 0 pages are left today"):
+    with pytest.raises(LimitReached, match="needs 1 page, and your tenant may have 0 read in a day") as refused:
         _reserve(books)
+    assert refused.value.remedy.startswith("Ask for more")
     _reserve(books, 0)
     with books.database.reading() as session:
         assert session.scalars(select(Reservation.closed_at)).one() is not None
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        ("pages_per_day", "quota_exhausted"),
+        ("pages_per_month", "quota_exhausted"),
+        ("pages_in_flight", "too_many_pages"),
+    ],
+)
+def test_nobody_is_told_to_wait_when_the_pages_would_never_fit(books: Books, limit: str, code: str) -> None:
+    limit_tenant(books.database, books.alice.tenant_id, **FREE | {"pages_per_month": 9, limit: 5})
+    _reserve(books, 4)
+    before = _stored(books.database)
+    with pytest.raises(LimitReached) as refused:
+        _reserve(books, 6)
+    told = pickle.loads(pickle.dumps(refused.value))
+    assert (told.code, told.limit, told.allowed, told.used) == (code, limit, 5, 4)
+    assert isinstance(told, TooManyPages) == (code == "too_many_pages") == (told.retry_after_seconds is None)
+    assert told.remedy.startswith("Split the document, choose fewer pages, or ask for more")
+    assert _stored(books.database) == before
+
+
+def test_refusals_for_good_are_counted_too(books: Books) -> None:
+    limit_tenant(books.database, books.alice.tenant_id, **FREE | {"pages_in_flight": 5})
+    with pytest.raises(TooManyPages), counting_refusals(books.database, books.alice.tenant_id):
+        _reserve(books, 6)
+    with books.database.reading() as session:
+        counted = session.scalars(select(RefusalCount)).one()
+    assert (counted.code, counted.limit_name, counted.pages) == ("too_many_pages", "pages_in_flight", 6)
 
 
 @pytest.mark.parametrize("state", ["no_new_jobs", "suspended"])
@@ -283,6 +324,7 @@ def test_a_wait_of_retry_after_lets_the_next_request_in() -> None:
     """Property of the sliding minute, on counters alone: waiting as told is enough, and never over two minutes."""
 
     @given(st.integers(1, 50), st.integers(0, 60), st.integers(0, 60), st.integers(0, 59))
+    @example(1, 0, 1, 0)  # two whole minutes
     def check(allowed: int, before: int, now: int, second: int) -> None:
         at = NOON + timedelta(seconds=second)
         window = int(at.timestamp() // 60)

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from models import LedgerEntry, RefusalCount, Reservation, UsageNotice
+from models import LedgerEntry, RefusalCount, Reservation
 from models.base import now
 from portal.errors import LimitReached, NotFound
 from portal.usage.admission import Ask, Held, reserve
@@ -122,19 +122,6 @@ def test_another_tenants_reservation_is_not_touched(books: Books) -> None:
     held = _held(books, 1)
     with pytest.raises(Exception, match="No row was found"), books.database.transaction() as session:
         return_rest(session, books.charlie.tenant_id, held.reservation_id, "cancelled")
-
-
-def test_each_threshold_is_noted_once_a_period(books: Books) -> None:
-    limit_tenant(books.database, books.alice.tenant_id, pages_per_day=10, pages_per_month=100)
-    for pages in (4, 1, 5):
-        _held(books, pages)
-    with books.database.transaction() as session:
-        rest = session.scalars(select(Reservation.id).where(Reservation.pages == 5)).one()
-        return_rest(session, books.alice.tenant_id, rest, "cancelled")
-    _held(books, 5)
-    with books.database.reading() as session:
-        notices = session.execute(select(UsageNotice.limit_name, UsageNotice.percent).order_by(UsageNotice.percent))
-        assert notices.all() == [("pages_per_day", 50), ("pages_per_day", 80), ("pages_per_day", 100)]
 
 
 def test_refusals_are_counted_apart_from_what_they_refuse(books: Books) -> None:

@@ -16,6 +16,7 @@ from portal.usage import limit_edits, plans
 from portal.usage.limit_edits import LimitEdit
 from portal.usage.limit_values import checked, parsed
 from portal.usage.limits import DEFAULT_LIMITS, Limits, terms_of
+from portal.usage.standing import standing_of
 
 AT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -54,6 +55,30 @@ def test_effect_is_told_and_nothing_is_changed_when_previewed(database: Database
     assert _limits(database, tenant_id) == DEFAULT_LIMITS
     with database.reading() as session:
         assert session.scalars(select(LimitChange)).all() == []
+
+
+def test_effect_of_no_pages_at_all_names_no_end(database: Database, tenant_id: str) -> None:
+    none = LimitEdit(limits={Limit.PAGES_PER_DAY: 0, Limit.PAGES_PER_MONTH: 0, Limit.PAGES_IN_FLIGHT: 0})
+    with database.transaction() as session:
+        told = [effect.words for effect in limit_edits.preview(session, tenant_id, none, at=AT).effects]
+    assert len(told) == 3
+    assert all("new work is refused until the limit is raised." in words for words in told)
+
+
+def test_effect_names_the_end_of_the_counted_day_when_the_zone_goes_back(database: Database, tenant_id: str) -> None:
+    at = datetime(2026, 12, 1, 20, 0, tzinfo=UTC)  # noon in Los Angeles, the 2nd in Auckland
+    with database.transaction() as session:
+        used = session.get_one(TenantUsage, tenant_id)
+        used.day, used.day_pages, used.month, used.month_pages = "2026-12-02", 5, "2026-12", 5
+        session.get_one(Tenant, tenant_id).time_zone = "Pacific/Auckland"
+    edit = LimitEdit(time_zone="America/Los_Angeles", limits={Limit.PAGES_PER_DAY: 4})
+    with database.transaction() as session:
+        made = limit_edits.change(session, "a", tenant_id, edit, at=at)
+        [_, day, *_] = standing_of(session, tenant_id, at=at).standings
+    told = {effect.subject: effect.words for effect in made.effects}
+    for words in (told["time_zone"], told["pages_per_day"]):
+        assert "00:00 on 3 December (America/Los_Angeles)" in words
+    assert day.resets_at == datetime(2026, 12, 3, 8, 0, tzinfo=UTC)
 
 
 def test_change_holds_is_audited_and_is_put_back_when_undone(database: Database, tenant_id: str) -> None:
@@ -130,6 +155,8 @@ def test_nothing_is_recorded_when_nothing_differs(database: Database, tenant_id:
         (LimitEdit(limits={Limit.PAGES_PER_DAY: 1.5}), "limit_invalid"),
         (LimitEdit(limits={Limit.PAGES_PER_DAY: 2**31}), "limit_invalid"),
         (LimitEdit(limits={Limit.WEIGHT: 0}), "limit_invalid"),
+        (LimitEdit(limits={Limit.WEIGHT: 0.009}), "limit_invalid"),
+        (LimitEdit(limits={Limit.WEIGHT: 100.1}), "limit_invalid"),
         (LimitEdit(limits={Limit.WEIGHT: None}), "limit_invalid"),
         (LimitEdit(limits={Limit.WEIGHT: float("nan")}), "limit_invalid"),
         (LimitEdit(limits={Limit.RETENTION_DAYS: 0}), "limit_invalid"),

@@ -17,6 +17,7 @@ from portal.engine.fakes import FakeEngine
 from portal.errors import Conflict, Forbidden, InvalidRequest
 from portal.usage.admission import Ask, reserve
 from portal.usage.forecast import runs_out_at
+from portal.usage.limit_edits import LimitEdit, change, undo
 from portal.usage.more import ask_for_more, requests_for_more
 from portal.usage.notices import PERCENTS, close_notice, open_notices
 from portal.usage.receipt_list import ReceiptsAsked, ReceiptSort, all_receipts, list_receipts
@@ -164,13 +165,13 @@ def test_notice_is_open_once_a_period_until_somebody_closes_it(bench: Bench) -> 
 
     def open_now() -> list[int]:
         with database.reading() as session:
-            counters = standing_of(session, alice.tenant_id, at=NOON).counters
-            return [notice.percent for notice in open_notices(session, alice.tenant_id, counters)]
+            standing = standing_of(session, alice.tenant_id, at=NOON)
+            return [notice.percent for notice in open_notices(session, alice.tenant_id, standing)]
 
     def close() -> None:
         with database.transaction() as session:
-            counters = standing_of(session, alice.tenant_id, at=NOON).counters
-            for notice in open_notices(session, alice.tenant_id, counters):
+            standing = standing_of(session, alice.tenant_id, at=NOON)
+            for notice in open_notices(session, alice.tenant_id, standing):
                 close_notice(session, bench.charlie.tenant_id, notice, at=NOON)
                 close_notice(session, alice.tenant_id, notice, at=NOON)
 
@@ -183,6 +184,27 @@ def test_notice_is_open_once_a_period_until_somebody_closes_it(bench: Bench) -> 
     ask(2)
     assert open_now() == [100]
     assert PERCENTS == (50, 80, 100)
+    limit_tenant(database, alice.tenant_id, pages_per_day=20)
+    assert open_now() == []  # half is used, which was told
+
+
+def test_notice_comes_when_an_admin_lowers_the_limit_and_goes_when_it_is_undone(bench: Bench) -> None:
+    database, alice = bench.context.database, bench.alice
+
+    def open_now() -> list[tuple[Limit, int]]:
+        with database.reading() as session:
+            standing = standing_of(session, alice.tenant_id, at=NOON)
+            found = open_notices(session, alice.tenant_id, standing)
+        return [(notice.limit, notice.percent) for notice in found]
+
+    with database.transaction() as session:
+        reserve(session, alice, Ask(4, new_id("job"), "extract", "fake"), at=NOON)
+        edit = LimitEdit(limits={Limit.PAGES_PER_DAY: 2, Limit.PAGES_PER_MONTH: 5})
+        made = change(session, "admin", alice.tenant_id, edit, at=NOON)
+    assert open_now() == [(Limit.PAGES_PER_DAY, 100), (Limit.PAGES_PER_MONTH, 80)]
+    with database.transaction() as session:
+        undo(session, "admin", alice.tenant_id, str(made.id), at=NOON)
+    assert open_now() == []
 
 
 def test_more_is_asked_for_once_and_only_more(bench: Bench) -> None:
@@ -230,7 +252,8 @@ def test_zone_is_changed_by_an_owner_and_recorded_and_no_day_begins_twice(bench:
         assert resets[Limit.PAGES_PER_DAY] == ends_at
     with database.reading() as session:
         entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.time_zone_changed")).all()
-    assert len(entries) == 2
+    changes = [((entry.before or {})["time_zone"], (entry.after or {})["time_zone"]) for entry in entries]
+    assert set(changes) == {("UTC", "Asia/Tokyo"), ("Asia/Tokyo", "UTC")}
     assert {"UTC", "Europe/Berlin", "Asia/Tokyo"} <= set(time_zones())
 
 

@@ -75,7 +75,7 @@ def door_portal(folder: Path, engine: VllmEngine) -> Iterator[DoorPortal]:
     """A portal with this engine, once that has read its probe page."""
     with serving(folder, [engine], page_seconds=300) as (url, services):
         with services.database.transaction() as session:
-            alice = create_tenant(session, name="acme", email="alice@acme.example", password_hash="x")
+            alice = create_tenant(session, name="acme", email="alice@acme.example", password_hash="x", time_zone="UTC")
         unlimited = {"requests_per_minute": None, "pages_in_flight": None}
         limit_tenant(services.database, alice.tenant_id, **unlimited)
         scopes = (Scope.CHAT, Scope.OCR, Scope.READ)

@@ -15,21 +15,11 @@ from typing import Any
 from portal.errors import PortalError
 from portal.serving.control_client import FleetControl
 from tests.running_portal import ROOT
-from tests.serving.fleets import free_ports, states
+from tests.serving.fleets import fleet_file_top, states
 from tests.vllm.servers import OFFLINE, START_SECONDS
 from tests.vllm.sharing import SharedVllm
 
-_CONFIGURATION = """
-checkpoint = "{checkpoint}"
-served_name = "ocr"
-vllm_python = "{python}"
-run_dir = "{folder}/run"
-device = "cpu"
-transport = "memfd"
-instances = {instances}
-first_port = {port}
-router_port = {router_port}
-router_metrics_port = {metrics_port}
+_ENGINE = """
 [engine]
 max_model_len = 2048
 max_num_seqs = {sequences}
@@ -56,23 +46,13 @@ class RealFleet:
     """A supervisor in a process of its own."""
 
     def __init__(self, shared: SharedVllm, checkpoint: Path, folder: Path, size: Size = Size()) -> None:
-        *ports, router_port, metrics_port = free_ports(size.instances + 2)
         self.folder, self.size = folder, size
-        self.url = f"http://127.0.0.1:{router_port}"
+        top, ports = fleet_file_top(checkpoint, shared.python, folder / "run", size.instances)
+        self.url = f"http://127.0.0.1:{ports[-2]}"
         self.log_file = folder / "up.log"
         self.control = FleetControl(socket_path=folder / "run" / "control.sock")
         config = folder / "fleet.toml"
-        config.write_text(
-            _CONFIGURATION.format(
-                checkpoint=checkpoint,
-                python=shared.python,
-                folder=folder,
-                port=ports[0],
-                router_port=router_port,
-                metrics_port=metrics_port,
-                **asdict(size),
-            )
-        )
+        config.write_text(top + _ENGINE.format(**asdict(size)))
         command = [sys.executable, str(ROOT / "app.py"), "fleet", "up", "--config", str(config)]
         with self.log_file.open("wb") as log:
             environ = {**os.environ, **OFFLINE, **shared.environ}

@@ -100,4 +100,4 @@ def test_no_request_fails_when_the_store_is_killed_and_all_readers_move_to_a_new
         )
     assert readers.lost == []
     assert readers.read > 10
-    assert fleet.control.verify().endswith("all as loaded.")
+    assert fleet.control.verify().said.endswith("all as loaded.")

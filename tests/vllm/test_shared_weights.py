@@ -14,6 +14,7 @@ import pytest
 
 from portal.serving import process_memory
 from portal.serving.shared_weights import client
+from portal.serving.shared_weights.verify import DAMAGED
 from tests.running_portal import ROOT
 from tests.vllm.conftest import CheckpointMaker
 from tests.vllm.servers import RealVllm, page_image, stop_vllm
@@ -125,7 +126,7 @@ def test_verify_names_the_tensor_when_a_bit_flipped_before_sealing(
     finally:
         store.kill()
         store.wait()
-    assert done.returncode == (3 if is_damaged else 0)
+    assert done.returncode == (DAMAGED if is_damaged else 0)
     assert ("1 of 4 tensors in the store are not what was loaded: 1.weight" in done.stderr) == is_damaged
 
 

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-# Formulas and code spans. Bounded, so that no answer can make it slow.
+# Formulas and code spans. Bounded, so that no answer can make it slow. "$5 and $7" are prices: no formula ends before
+# a digit.
 KEPT = re.compile(
-    r"(\$\$.{1,2000}?\$\$|(?<!\\)\$[^$\n]{1,2000}?(?<!\\)\$|\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|`[^`\n]+`)", re.DOTALL
+    r"(\$\$.{1,2000}?\$\$|(?<!\\)\$[^$\n]{1,2000}?(?<!\\)\$(?!\d)|\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|`[^`\n]+`)",
+    re.DOTALL,
 )
 _TAG_NAMES = (
     "abbr|article|b|big|blockquote|body|br|center|code|dd|del|div|dl|dt|em|figcaption|figure|font|footer|h[1-6]|head|"

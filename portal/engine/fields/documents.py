@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
 from portal.engine.fields import patterns
@@ -112,20 +112,23 @@ def _range(spec: FieldSpec, value: str) -> str | None:
 
 
 def _is_less(spec: FieldSpec, value: str, bound: str) -> bool:
-    try:
-        return value < bound if spec.type is FieldType.DATE else Decimal(value) < Decimal(bound)
-    except InvalidOperation:
-        return False
+    if spec.type is FieldType.DATE:
+        return value < bound
+    own, least = number(value), number(bound)
+    return own is not None and least is not None and own < least
 
 
 def _is_more(spec: FieldSpec, value: str, bound: str) -> bool:
-    try:
-        return value > bound if spec.type is FieldType.DATE else Decimal(value) > Decimal(bound)
-    except InvalidOperation:
-        return False
+    if spec.type is FieldType.DATE:
+        return value > bound
+    own, most = number(value), number(bound)
+    return own is not None and most is not None and own > most
 
 
 def _order(spec: FieldSpec, value: str, fields: Fields) -> str | None:
+    """Dates alone are compared: of anything else, as older jobs may ask it, nothing is said."""
+    if spec.type is not FieldType.DATE:
+        return None
     others = fields.get(spec.not_before or "", ())
     if any(other.value is not None and value < other.value for other in others):
         return f"is before {spec.not_before}"
@@ -134,10 +137,10 @@ def _order(spec: FieldSpec, value: str, fields: Fields) -> str | None:
 
 def _sum(spec: FieldSpec, value: str, fields: Fields) -> str | None:
     """One of the alternatives must add up; those with a part that was not found say nothing."""
+    own = number(value)
     sums = [found for formula in spec.sum_of if (found := _added(formula, fields)) is not None]
-    if not sums:
+    if own is None or not sums:
         return None
-    own = Decimal(value)
     if any(abs(own - total) <= min(_TOLERANCE_MOST, _ROUNDING * max(1, terms)) for total, terms in sums):
         return None
     return f"is not the sum of {' or of '.join(spec.sum_of)} ({', '.join(str(total) for total, _ in sums)})"
@@ -158,11 +161,8 @@ def _added(formula: str, fields: Fields) -> tuple[Decimal, int] | None:
 
 
 def _numbers(reference: str, fields: Fields) -> list[Decimal | None]:
-    name, _, column = reference.partition(".")
-    values: Iterable[FieldValue] = fields.get(name, ())
-    if column:
-        values = [cell for value in values for row in value.rows for cell in row if cell.name == column]
-    try:
-        return [number(value.value) for value in values]
-    except InvalidOperation:
-        return [None]
+    if reference in fields:
+        return [number(value.value) for value in fields[reference]]
+    name = next((name for name in fields if reference.startswith(f"{name}.")), "")
+    rows = (row for value in fields.get(name, ()) for row in value.rows)
+    return [number(cell.value) for row in rows for cell in row if f"{name}.{cell.name}" == reference]

@@ -1,6 +1,7 @@
 """What documents call their fields: labels in eleven languages (labels.toml), each standing for a concept.
 
 Labels are compared folded: no case, accents, white space or punctuation, and i, l and I alike, as OCR confuses them.
+The names of fields are compared by `label_key`, which keeps digits: "address 1" is not "address 2".
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _FILE = Path(__file__).with_name("labels.toml")
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 _LETTERS = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ß": "ss", "ł": "i", "đ": "d", "l": "i", "ı": "i", "|": ""})
 _LATIN_END = 0x250
+_LAST_ACCENT = "\u036f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,29 @@ def folded_char(char: str) -> str:
     char = char.casefold().translate(_LETTERS)
     if ord(char[:1] or " ") < _LATIN_END:
         char = unicodedata.normalize("NFD", char)
-    return "".join(part for part in char.translate(_LETTERS) if part.isalpha())
+    return "".join(part for part in char.translate(_LETTERS) if part.isalpha() or is_vowel_sign(part))
+
+
+def is_vowel_sign(char: str) -> bool:
+    """True for a mark without which a word of its script is another word; accents of Latin letters are none."""
+    return char > _LAST_ACCENT and unicodedata.category(char)[0] == "M"
 
 
 def folded(text: str) -> str:
     """The whole text folded."""
     return "".join(map(folded_char, unicodedata.normalize("NFKC", text)))
+
+
+def label_key(name: str) -> str:
+    """What a field's name is compared by: folded, with its digits as 0–9; empty for a name without letters."""
+    text = unicodedata.normalize("NFKC", name.replace("_", " "))
+    key = "".join(digit_of(char) or folded_char(char) for char in text)
+    return key if any(not char.isdigit() for char in key) else ""
+
+
+def digit_of(char: str) -> str:
+    """A digit of any script as 0–9; empty for any other character."""
+    return str(unicodedata.digit(char)) if char.isdigit() else ""
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from portal.domain import FieldSpec, FieldType, FieldValue
 from portal.engine.fields import values
-from portal.engine.fields.labels import folded, vocabulary
+from portal.engine.fields.labels import label_key, vocabulary
 from portal.engine.fields.sheet import Sheet, Spot
 
 _MOST_ROWS = 200
@@ -35,8 +35,10 @@ def line_items(sheet: Sheet, spec: FieldSpec) -> tuple[tuple[FieldValue, ...], .
 
 
 def _concepts(child: FieldSpec) -> frozenset[str]:
-    own = folded(child.name.replace("_", " "))
-    return frozenset({meaning.concept for meaning in vocabulary().of(child.name)} | {f"own:{own}"})
+    """What heads the child's column; of numbered columns ("amount 2") no head tells which is which."""
+    if any(map(str.isdigit, label_key(child.name))):
+        return frozenset()
+    return frozenset(meaning.concept for meaning in vocabulary().of(child.name))
 
 
 def _head(sheet: Sheet, wanted: Mapping[str, frozenset[str]]) -> tuple[int, list[Column]] | None:

@@ -13,7 +13,7 @@ from itertools import islice
 
 from portal.domain import FieldSpec, FieldType, FieldValue, PageText
 from portal.engine.fields import sums, values
-from portal.engine.fields.labels import Meaning, folded, vocabulary
+from portal.engine.fields.labels import Meaning, label_key, vocabulary
 from portal.engine.fields.line_items import line_items
 from portal.engine.fields.places import Place, is_of_another_sum, places
 from portal.engine.fields.sheet import Hit, Sheet, Spot
@@ -53,33 +53,40 @@ def from_page(page: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, .
     A page without lines that have boxes, as some models answer, is matched by the rows of its text; its values then
     have no boxes.
     """
-    if not any(line.box for line in page.lines) and page.markdown.strip():
-        return tuple(without_places(value) for value in from_page(laid_out(page), specs))
+    if any(line.box for line in page.lines):
+        return _found(page, specs)
+    return tuple(without_places(value) for value in _found(laid_out(page), specs))
+
+
+def _found(page: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, ...]:
     sheet = Sheet(page, _own_labels(specs))
     return tuple(value for spec in specs for value in _values(sheet, spec))
 
 
 def concepts_of(spec: FieldSpec) -> frozenset[str]:
-    """The concepts that the field's name stands for, and the field's own label."""
+    """The concepts that the field's name stands for, and the field's own label.
+
+    A name with a number in it ("address 2") is one of several, so its own label alone tells which.
+    """
+    key = label_key(spec.name)
+    own = frozenset({_OWN + key}) if key else frozenset()
+    if any(map(str.isdigit, key)):
+        return own
     known = vocabulary().of(spec.name)
     # A name that means one thing surely and another loosely means the former.
     sure = {meaning.concept for meaning in known if not meaning.is_weak} or {meaning.concept for meaning in known}
     if "amount" in sure:  # the heads of columns are no labels of a page's own amount
         sure.add("total")
-    return frozenset(sure | {_OWN + folded(_plain(spec.name))})
+    return own | sure
 
 
 def _own_labels(specs: Iterable[FieldSpec]) -> dict[str, tuple[Meaning, ...]]:
     own: dict[str, tuple[Meaning, ...]] = {}
     for spec in specs:
-        key = folded(_plain(spec.name))
+        key = label_key(spec.name)
         if len(key) >= 2 and key not in vocabulary().labels:
             own[key] = (Meaning(_OWN + key, is_weak=False),)
     return own
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _values(sheet: Sheet, spec: FieldSpec) -> list[FieldValue]:

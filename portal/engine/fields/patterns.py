@@ -18,6 +18,10 @@ def check_pattern(pattern: str) -> None:
         raise InvalidRequest(f"A pattern is longer than {MAX_PATTERN} characters.", remedy="Shorten it.")
     try:
         _compiled(pattern)
+    except UnicodeEncodeError:
+        raise InvalidRequest(
+            "A pattern holds what is no character.", remedy="Write the pattern again, as plain text."
+        ) from None
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         raise InvalidRequest(
@@ -28,13 +32,18 @@ def check_pattern(pattern: str) -> None:
 
 def fits(pattern: str, text: str) -> bool:
     """True when the pattern fits the whole text."""
-    return _compiled(pattern).fullmatch(text) is not None
+    return _compiled(pattern).fullmatch(_encodable(text)) is not None
 
 
 def spans(pattern: str, text: str) -> list[tuple[int, int]]:
     """Where the pattern fits parts of the text; anchors at its ends count for the part, not for the text."""
     bare = pattern.removeprefix("^").removesuffix("$") if not pattern.endswith(r"\$") else pattern.removeprefix("^")
-    return [found.span() for found in _compiled(bare).finditer(text) if found.end() > found.start()]
+    return [found.span() for found in _compiled(bare).finditer(_encodable(text)) if found.end() > found.start()]
+
+
+def _encodable(text: str) -> str:
+    """The text, as long as it was, without lone surrogates: a model's JSON may hold them, and RE2 reads UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 @lru_cache(maxsize=256)

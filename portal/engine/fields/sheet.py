@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ from statistics import median
 from portal.domain import Box, PageText, Quad
 from portal.engine.fields.amounts import FoundAmount, amounts, page_decimal_mark
 from portal.engine.fields.dates import dates
-from portal.engine.fields.labels import Meaning, folded_char, vocabulary
-from portal.engine.fields.values import Conventions
+from portal.engine.fields.labels import Meaning, digit_of, folded_char, is_vowel_sign, vocabulary
+from portal.engine.fields.values import Conventions, masked
 from portal.engine.geometry import straightened
 
 _LONGEST_LABEL = 48
 # Bounds on the work that a hostile page may make; a dense A4 page has some 300 lines of 120 characters.
 _MOST_LINES, _LONGEST_LINE, _MOST_LABELS = 3000, 1000, 20
+_GOES_ON = re.compile(r"[.,]?\d|[^\W\d_]")
 _CLOSERS = frozenset(":：=#")
 _OPENERS = frozenset("/|·•*-–—(（[【【<,;")
 _KANA = ("\u3040", "\u30ff")
@@ -73,8 +75,9 @@ class Spot:
 
     @property
     def is_label(self) -> bool:
-        """True when a label begins it and hardly anything else stands in it."""
-        return any(hit.is_anchored for hit in self.hits) and not any(map(str.isdigit, self.text))
+        """True when a label begins it and hardly anything else stands in it; a label may have digits itself."""
+        rest = masked(self.text, [(hit.start, hit.end) for hit in self.hits])
+        return any(hit.is_anchored for hit in self.hits) and not any(map(str.isdigit, rest))
 
 
 class Sheet:
@@ -180,27 +183,22 @@ def _letters(text: str) -> tuple[str, list[_Letter]]:
     letters: list[_Letter] = []
     for at, char in enumerate(text):
         if char.isdigit():
-            parts.append("\0")
-            letters.append(_Letter(at, starts=False, ends=False))
+            # A label may have a digit in it or end in one: "reading1", but not in "Reading 12" or "Reading 1.5".
+            parts.append(digit_of(char))
+            letters.append(_Letter(at, starts=False, ends=_GOES_ON.match(text, at + 1) is None))
             continue
+        starts = at == 0 or _is_parted(char, text[at - 1])
+        ends = at + 1 == len(text) or _is_parted(char, text[at + 1])
         for part in folded_char(char):
-            starts = (
-                at == 0
-                or not text[at - 1].isalnum()
-                or _is_cjk(char)
-                or _is_cjk(text[at - 1])
-                or text[at - 1].isdigit()
-            )
-            ends = (
-                at + 1 == len(text)
-                or not text[at + 1].isalnum()
-                or _is_cjk(char)
-                or _is_cjk(text[at + 1])
-                or text[at + 1].isdigit()
-            )
             parts.append(part)
             letters.append(_Letter(at, starts, ends))
     return "".join(parts), letters
+
+
+def _is_parted(char: str, beside: str) -> bool:
+    """True where a word may end between a letter and the character beside it."""
+    is_word = beside.isalnum() or is_vowel_sign(beside)
+    return not is_word or _is_cjk(char) or _is_cjk(beside) or beside.isdigit()
 
 
 def _hits(

@@ -1,30 +1,31 @@
-"""Field specs from what people send (names, a JSON Schema, rows of a template), and to JSON and back. Pure.
+"""Field specs from what people send (names, rows of a template), and to JSON and back. Pure.
 
-What cannot be kept is refused by name: a schema's keyword that would change nothing is not ignored.
+What cannot be kept is refused by name. A JSON Schema is read by portal.engine.fields.schemas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from portal.domain import FieldSpec, FieldType
-from portal.engine.fields.labels import folded, vocabulary
+from portal.engine.fields.labels import folded, label_key, vocabulary
 from portal.engine.fields.patterns import check_pattern
 from portal.errors import InvalidRequest
+from portal.texts import is_storable
 
 MAX_FIELDS = 100
 MAX_NAME = 100
 MAX_WORDS = 1000
 MAX_ALLOWED = 200
+_LARGEST = 10**100
 _SCALARS = {
     **{name: FieldType(name) for name in ("text", "date", "money", "number", "id", "iban", "email", "phone")},
     "time": FieldType.TEXT,
 }
-_FORMATS = {"date": FieldType.DATE, "email": FieldType.EMAIL, "iban": FieldType.IBAN, "phone": FieldType.PHONE}
+_ADDED_UP = (FieldType.NUMBER, FieldType.MONEY)
 _ENDINGS = (
     (FieldType.DATE, ("date", "datum", "dato", "fecha", "data", "日", "日期", "年月日")),
     (
@@ -78,39 +79,94 @@ def specs_to_json(specs: Iterable[FieldSpec]) -> list[dict[str, Any]]:
 
 def specs_from_json(rows: Sequence[Any]) -> tuple[FieldSpec, ...]:
     """Specs from rows, or from bare names as older jobs have them. Raises InvalidRequest naming the row."""
+    return checked(_from_rows(rows))
+
+
+def stored_specs(rows: Sequence[Any]) -> tuple[FieldSpec, ...]:
+    """The specs of a job or a template that is stored: what is refused today may have been taken when it came."""
+    return tuple(_from_rows(rows))
+
+
+def _from_rows(rows: Sequence[Any]) -> list[FieldSpec]:
     if not isinstance(rows, list | tuple):
-        raise _refused("fields", "must be a list of rows")
-    return checked(_from_row(row) for row in rows)
+        raise refused("fields", "must be a list of rows")
+    return [from_row(row) for row in rows]
 
 
 def checked(specs: Iterable[FieldSpec], *, is_nested: bool = False) -> tuple[FieldSpec, ...]:
     """The specs, whose names are unique and whose rules can be kept. Raises InvalidRequest."""
     found = tuple(specs)
     if len(found) > MAX_FIELDS:
-        raise _refused("fields", f"{len(found)} are too many, at most {MAX_FIELDS}")
-    names = [spec.name for spec in found]
+        raise refused("fields", f"{len(found)} are too many, at most {MAX_FIELDS}")
     for spec in found:
-        _check(spec, names, is_nested=is_nested)
+        _refuse_unstorable(spec)
+        _check(spec, is_nested=is_nested)
+    _check_names(found)
+    for spec in found:
+        _check_order(spec, found)
+        _check_sums(spec, found)
     return found
 
 
-def _check(spec: FieldSpec, names: Sequence[str], *, is_nested: bool) -> None:
+def _refuse_unstorable(spec: FieldSpec) -> None:
+    """A template and a job keep each text of a spec, and give it back in JSON."""
+    texts = [*spec.allowed, *spec.sum_of, *(getattr(spec, key) or "" for key in _TEXTS)]
+    if not all(map(is_storable, texts)):
+        raise refused(spec.name, "a text has a NUL or half of a surrogate pair in it")
+
+
+def _check(spec: FieldSpec, *, is_nested: bool) -> None:
     if not spec.name or len(spec.name) > MAX_NAME or not spec.name.isprintable() or spec.name != spec.name.strip():
-        raise _refused(spec.name or "fields", f"a field's name has 1 to {MAX_NAME} printable characters")
-    if names.count(spec.name) > 1:
-        raise _refused(spec.name, "this name stands twice")
+        raise refused(spec.name or "fields", f"a field's name has 1 to {MAX_NAME} printable characters")
     if spec.pattern:
         check_pattern(spec.pattern)
     for key in ("minimum", "maximum"):
         _check_bound(spec, key, getattr(spec, key))
+    if is_nested and spec.many:
+        raise refused(spec.name, "a column of rows has one value in each row")
     if spec.type is FieldType.ROWS:
         if is_nested or not spec.children:
-            raise _refused(spec.name, "rows need children, and have no rows within")
+            raise refused(spec.name, "rows need children, and have no rows within")
         checked(spec.children, is_nested=True)
     elif spec.children:
-        raise _refused(spec.name, "only the type 'rows' has children")
-    if spec.not_before and spec.not_before not in names:
-        raise _refused(spec.name, f"not_before names no field: '{spec.not_before}'")
+        raise refused(spec.name, "only the type 'rows' has children")
+
+
+def _check_names(specs: Sequence[FieldSpec]) -> None:
+    """Names are looked for on pages and in answers without case, accents and marks: so they must differ."""
+    names: set[str] = set()
+    keys: dict[str, str] = {}
+    for spec in specs:
+        if spec.name in names:
+            raise refused(spec.name, "this name stands twice")
+        names.add(spec.name)
+        key = label_key(spec.name)
+        if key in keys:
+            raise refused(spec.name, f"it differs from '{keys[key]}' in nothing that pages tell apart")
+        if key:
+            keys[key] = spec.name
+
+
+def _check_order(spec: FieldSpec, specs: Sequence[FieldSpec]) -> None:
+    if not spec.not_before:
+        return
+    other = next((one for one in specs if one.name == spec.not_before), None)
+    if other is None:
+        raise refused(spec.name, f"not_before names no field: '{spec.not_before}'")
+    if (spec.type, other.type) != (FieldType.DATE, FieldType.DATE):
+        raise refused(spec.name, f"not_before compares dates, and {spec.type} and {other.type} are not two")
+
+
+def _check_sums(spec: FieldSpec, specs: Sequence[FieldSpec]) -> None:
+    if spec.sum_of and spec.type not in _ADDED_UP:
+        raise refused(spec.name, f"sum_of belongs to the types number and money, not to {spec.type}")
+    types = {one.name: one.type for one in specs}
+    types |= {f"{one.name}.{child.name}": child.type for one in specs for child in one.children}
+    for part in (part.strip() for formula in spec.sum_of for part in formula.split("+")):
+        if part not in types:
+            raise refused(spec.name, f"sum_of names no field: '{part}'")
+        if types[part] not in _ADDED_UP:
+            raise refused(spec.name, f"sum_of adds up numbers and money, and '{part}' is {types[part]}")
 
 
 def _check_bound(spec: FieldSpec, key: str, bound: str | None) -> None:
@@ -118,11 +174,11 @@ def _check_bound(spec: FieldSpec, key: str, bound: str | None) -> None:
         return
     if spec.type is FieldType.DATE:
         if not _is_day(bound):
-            raise _refused(spec.name, f"{key} of a date is a day like 2026-11-30")
+            raise refused(spec.name, f"{key} of a date is a day like 2026-11-30")
     elif spec.type not in (FieldType.NUMBER, FieldType.MONEY):
-        raise _refused(spec.name, f"{key} belongs to the types number, money and date, not to {spec.type}")
+        raise refused(spec.name, f"{key} belongs to the types number, money and date, not to {spec.type}")
     elif not _is_finite(bound):
-        raise _refused(spec.name, f"{key} is a number like 12.5")
+        raise refused(spec.name, f"{key} is a number like 12.5")
 
 
 def _is_day(text: str) -> bool:
@@ -139,188 +195,96 @@ def _is_finite(text: str) -> bool:
         return False
 
 
-def _from_row(row: Any) -> FieldSpec:
+def from_row(row: Any, *, depth: int = 0) -> FieldSpec:
+    """The spec of one row, its keys checked each for itself. Raises InvalidRequest."""
     if isinstance(row, str):
         return FieldSpec(row.strip(), type_of_name(row))
     if not isinstance(row, Mapping):
-        raise _refused("fields", "each row is an object with a name")
+        raise refused("fields", "each row is an object with a name")
     name = row.get("name")
     if not isinstance(name, str):
-        raise _refused("fields", "a row has no name")
+        raise refused("fields", "a row has no name")
     unknown = next((key for key in row if key not in _KEYS), None)
     if unknown is not None:
-        raise _refused(name, f"'{unknown}' is none of {', '.join(sorted(_KEYS))}")
+        raise refused(name, f"'{unknown}' is none of {', '.join(sorted(_KEYS))}")
     return FieldSpec(
         name=name.strip(),
-        type=_type(row.get("type"), name),
+        type=named_type(row.get("type"), name),
         required=_flag(row, "required", name),
         many=_flag(row, "many", name),
-        description=_text(row, "description", name) or "",
+        description=text_of(row, "description", name) or "",
         allowed=_list(row, "allowed", name),
-        pattern=_text(row, "pattern", name),
-        minimum=_text(row, "minimum", name),
-        maximum=_text(row, "maximum", name),
-        not_before=_text(row, "not_before", name),
+        pattern=text_of(row, "pattern", name),
+        minimum=text_of(row, "minimum", name),
+        maximum=text_of(row, "maximum", name),
+        not_before=text_of(row, "not_before", name),
         sum_of=_list(row, "sum_of", name),
-        children=tuple(_from_row(child) for child in row.get("children") or ()),
+        children=_children(row.get("children"), name, depth),
     )
 
 
-def _type(value: Any, name: str) -> FieldType:
+def _children(rows: Any, name: str, depth: int) -> tuple[FieldSpec, ...]:
+    if not rows:
+        return ()
+    if depth:
+        raise refused(name, "rows have no rows within")
+    if not isinstance(rows, list):
+        raise refused(name, "children are a list of rows")
+    return tuple(from_row(row, depth=depth + 1) for row in rows[: MAX_FIELDS + 1])
+
+
+def named_type(value: Any, name: str) -> FieldType:
+    """The type of that name; by the field's own name where there is none. Raises InvalidRequest."""
     if value is None or value == "":
         return type_of_name(name)
     try:
         return _SCALARS.get(str(value)) or FieldType(str(value))
     except ValueError:
-        raise _refused(name, f"type must be one of: {', '.join(FieldType)}") from None
+        raise refused(name, f"type must be one of: {', '.join(FieldType)}") from None
 
 
 def _flag(row: Mapping[str, Any], key: str, name: str) -> bool:
     value = row.get(key, False)
     if not isinstance(value, bool):
-        raise _refused(name, f"{key} must be true or false")
+        raise refused(name, f"{key} must be true or false")
     return value
 
 
-def _text(row: Mapping[str, Any], key: str, name: str) -> str | None:
+def text_of(row: Mapping[str, Any], key: str, name: str) -> str | None:
+    """What the row says under that key, None for nothing. Raises InvalidRequest for what is no text."""
     value = row.get(key)
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or len(str(value)) > MAX_WORDS:
-        raise _refused(name, f"{key} must be a text of at most {MAX_WORDS} characters")
+    text = _scalar_text(value)
+    if text is None or len(text) > MAX_WORDS:
+        raise refused(name, f"{key} must be a text of at most {MAX_WORDS} characters")
+    return text
+
+
+def _scalar_text(value: Any) -> str | None:
+    """A text or a number as text; None for anything else, also for what is no sane number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        return None
     return str(value)
 
 
 def _list(row: Mapping[str, Any], key: str, name: str) -> tuple[str, ...]:
-    value = row.get(key) or []
-    if (
-        not isinstance(value, list)
-        or len(value) > MAX_ALLOWED
-        or not all(isinstance(one, str | int | float) for one in value)
-    ):
-        raise _refused(name, f"{key} must be a list of at most {MAX_ALLOWED} texts")
-    return tuple(str(one)[:MAX_WORDS] for one in value)
+    value = row.get(key)
+    if value is None or value == "":
+        return ()
+    texts = [_scalar_text(one) for one in value] if isinstance(value, list) and len(value) <= MAX_ALLOWED else [None]
+    if not all(text is not None and len(text) <= MAX_WORDS for text in texts):
+        raise refused(name, f"{key} must be a list of at most {MAX_ALLOWED} texts")
+    return tuple(text for text in texts if text is not None)
 
 
-# JSON Schema
-
-_IGNORED = frozenset({"$schema", "$id", "title", "additionalProperties", "examples", "default", "$defs", "definitions"})
-_SCALAR_KEYWORDS = frozenset(
-    {
-        "type",
-        "description",
-        "enum",
-        "const",
-        "pattern",
-        "format",
-        "minimum",
-        "maximum",
-        "x-type",
-        "x-not-before",
-        "x-sum-of",
-    }
-)
-
-
-def specs_from_schema(schema: Mapping[str, Any]) -> tuple[FieldSpec, ...]:
-    """Specs of a JSON Schema: an object of scalars, arrays of scalars, and arrays of objects of scalars.
-
-    `x-type` gives a type that JSON lacks ('money', 'iban' …), `x-not-before` and `x-sum-of` the rules on several
-    fields. A name types a string where nothing else does. Raises InvalidRequest naming the property.
-    """
-    properties = _resolved(schema, schema).get("properties")
-    if not isinstance(properties, Mapping):
-        raise _refused("schema", "must be an object with properties")
-    return checked(_object(schema, schema))
-
-
-def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[FieldSpec, ...]:
-    schema = _resolved(schema, root)
-    required = schema.get("required") or []
-    specs = []
-    for name, property in (schema.get("properties") or {}).items():
-        if not isinstance(property, Mapping):
-            raise _refused(name, "must be an object")
-        specs.append(replace(_property(str(name), property, root), required=name in required))
-    return tuple(specs)
-
-
-def _property(name: str, property: Mapping[str, Any], root: Mapping[str, Any]) -> FieldSpec:
-    property = _resolved(property, root)
-    if _json_type(property) != "array":
-        return _scalar(name, property)
-    items = _resolved(property.get("items") or {}, root)
-    if _json_type(items) == "object" or "properties" in items:
-        children = _object(items, root)
-        return FieldSpec(name, FieldType.ROWS, description=str(property.get("description") or ""), children=children)
-    return replace(
-        _scalar(name, {**items, **{key: property[key] for key in ("description",) if key in property}}), many=True
-    )
-
-
-def _scalar(name: str, property: Mapping[str, Any]) -> FieldSpec:
-    if _json_type(property) == "object" or "properties" in property:
-        raise _refused(name, "an object in an object is not offered; use an array of objects, or a flat name")
-    unknown = next((key for key in property if key not in _SCALAR_KEYWORDS | _IGNORED), None)
-    if unknown is not None:
-        raise _refused(name, f"the keyword '{unknown}' is not offered")
-    allowed = (
-        [property["const"]] if "const" in property else [one for one in property.get("enum") or [] if one is not None]
-    )
-    row = {
-        "name": name,
-        "type": _scalar_type(name, property).value,
-        "description": property.get("description"),
-        "allowed": [str(one) for one in allowed],
-        "pattern": property.get("pattern"),
-        "minimum": property.get("minimum"),
-        "maximum": property.get("maximum"),
-        "not_before": property.get("x-not-before"),
-        "sum_of": property.get("x-sum-of"),
-    }
-    return _from_row(row)
-
-
-def _scalar_type(name: str, property: Mapping[str, Any]) -> FieldType:
-    if "x-type" in property:
-        return _type(property["x-type"], name)
-    if property.get("format") in _FORMATS:
-        return _FORMATS[property["format"]]
-    named = type_of_name(name)
-    if _json_type(property) in ("number", "integer"):
-        return FieldType.MONEY if named is FieldType.MONEY else FieldType.NUMBER
-    if "enum" in property or "const" in property:
-        return FieldType.TEXT
-    return named
-
-
-def _json_type(property: Mapping[str, Any]) -> str | None:
-    """The one type beside null."""
-    type = property.get("type")
-    if isinstance(type, list):
-        named = [one for one in type if one != "null"]
-        return str(named[0]) if len(named) == 1 else None
-    return None if type is None else str(type)
-
-
-def _resolved(schema: Any, root: Mapping[str, Any], *, depth: int = 0) -> Mapping[str, Any]:
-    """The schema with its own '#/…' references, and `anyOf` with null, as pydantic writes optional values, undone."""
-    if not isinstance(schema, Mapping) or depth > 8:
-        raise _refused("schema", "a part of it is no object, or refers to itself")
-    if "$ref" in schema:
-        target: Any = root
-        for part in str(schema["$ref"]).removeprefix("#/").split("/"):
-            target = target.get(part) if isinstance(target, Mapping) else None
-        return {**_resolved(target, root, depth=depth + 1), **{key: schema[key] for key in schema if key != "$ref"}}
-    if "anyOf" in schema:
-        real = [one for one in schema["anyOf"] if isinstance(one, Mapping) and one.get("type") != "null"]
-        if len(real) == 1:
-            rest = {key: value for key, value in schema.items() if key != "anyOf"}
-            return {**_resolved(real[0], root, depth=depth + 1), **rest}
-    return schema
-
-
-def _refused(name: str, reason: str) -> InvalidRequest:
+def refused(name: str, reason: str) -> InvalidRequest:
+    """The refusal of the field of that name."""
+    words = f"Field '{name[:MAX_NAME]}': {reason}."
+    # A name may hold what no answer can be written in: lone surrogates.
     return InvalidRequest(
-        f"Field '{name[:MAX_NAME]}': {reason}.", remedy="Change the field and send it again; /docs shows an example."
+        words.encode("utf-8", "backslashreplace").decode(),
+        remedy="Change the field and send it again; /docs shows an example.",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from stdnum import iban
 
@@ -21,7 +21,8 @@ _EMAIL = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _PHONE = re.compile(r"(?<![\w.])(?:\+|00)?\(?\d[\d\s()./-]{4,20}\d(?![\w])")
 _IBAN = re.compile(r"(?<!\w)[A-Z]{2}\s?\d{2}(?:[\s-]?[A-Z0-9]){11,30}")
 _ID = re.compile(
-    r"(?<![\w.,])(?:[A-Z]{1,6}[ ]?[-/.:]?[ ]?)?[A-Za-z0-9]*\d[A-Za-z0-9]*(?:[-/._][A-Za-z0-9]+)*(?![,.]?\d|\w|\s?%)"
+    # Runs are possessive, for linear time: what follows a shorter one is a letter or digit, which ends no code.
+    r"(?<![\w.,])(?:[A-Z]{1,6}[ ]?[-/.:]?[ ]?)?(?=[A-Za-z]*\d)[A-Za-z0-9]++(?:[-/._][A-Za-z0-9]++)*(?![,.]?\d|\w|\s?%)"
 )
 _ID_IN_GROUPS = re.compile(r"\s*(\d{2,}(?:[ ]\d{2,}){1,6})\s*")
 _HALF = r"(\s?[AaPp]\.?[Mm]\.?|\s?(?:Uhr|uhr)\b)"
@@ -31,6 +32,7 @@ _TIME = re.compile(
     r"(?![\d:]|[.,]\d)"
 )
 _LEADING, _TRAILING = " \t:：;,.-–—=|/•·*#>", " \t:：;,|•·"
+_MOST_DIGITS = 100
 _MIN_PHONE_DIGITS, _MAX_PHONE_DIGITS = 6, 15
 
 
@@ -191,8 +193,12 @@ def _time(match: re.Match[str]) -> Found:
 
 
 def number(text: str | None) -> Decimal | None:
-    """Decimal text as a number; None for None."""
-    return None if text is None else Decimal(text)
+    """Decimal text as a number; None for None, and for what is no number that can be counted with."""
+    try:
+        found = None if text is None else Decimal(text)
+    except InvalidOperation:
+        return None
+    return found if found is not None and found.is_finite() and abs(found.adjusted()) < _MOST_DIGITS else None
 
 
 _FINDERS: dict[FieldType, Callable[[str, Conventions], list[Found]]] = {

@@ -27,6 +27,7 @@ _CONNECT_SECONDS = 5.0
 _SHORT_SECONDS = 10.0
 _MAX_CHARACTERS = 1_000_000
 _WORDS_BYTES = 4096
+_MAX_LINE_BYTES = 4 * 2**20
 _EARLY_CHUNKS = 2  # the one that only names the role may come long before the first with text
 
 
@@ -162,13 +163,25 @@ class ChatClient:
             with self._translated():
                 answer = await self._within(self._client().send(request, stream=True), self._seconds(is_first=True))
                 await self._require_success(answer)
-                lines = answer.aiter_lines()
+                lines = self._split(answer.aiter_bytes())
                 while (line := await self._within(anext(lines, None), self._seconds(is_first=early > 0))) is not None:
                     early -= line.startswith("data:")
                     yield line
         finally:
             if answer is not None:
                 await answer.aclose()
+
+    async def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+        """Lines as SSE has them. A JSON text may hold U+2028 and others at which `str.splitlines` would cut it."""
+        rest = b""
+        async for piece in pieces:
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                yield line.decode(errors="replace").removesuffix("\r")
+            if len(rest) > _MAX_LINE_BYTES:
+                raise failures.not_understood(self.name)
+        if rest:
+            yield rest.decode(errors="replace")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

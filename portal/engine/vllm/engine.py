@@ -14,24 +14,30 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import structlog
 from PIL import Image
 
 from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt, Translation
 from portal.engine.answers import clean_markdown, page_text
+from portal.engine.answers.originals import without_original
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fields.answers import from_answer
 from portal.engine.fields.matcher import from_page
 from portal.engine.profiles.base import AnswerForm, Ask, Profile, Sampling
-from portal.engine.translation import Translator
+from portal.engine.second_servers import KeptReadings, of_picker
+from portal.engine.translation import TRANSLATION_VERSION, Translator
+from portal.engine.versions import version
 from portal.engine.vllm import request
 from portal.engine.vllm.client import Answer, ChatClient
 from portal.engine.vllm.field_picking import fields_of
-from portal.engine.vllm.field_request import fields_body, prompt_size
+from portal.engine.vllm.field_request import fields_body, prompt_tokens
 from portal.engine.vllm.images import SentImage, sent_image
 from portal.engine.vllm.options import VllmOptions
 from portal.errors import EngineError, TaskUnavailable
 
 Result = TypeVar("Result")
+
+log = structlog.get_logger()
 
 _THREADS = 2
 _FEWEST_TOKENS = 256
@@ -47,13 +53,23 @@ class VllmEngine:
     def __init__(self, options: VllmOptions) -> None:
         self.options = options
         self.slots = options.slots
-        self.capability = capability_of(options)
+        self.alone = capability_of(options)
         self.fallback: Engine | None = None
         self.picker: Engine | None = None
         self.client = ChatClient(options.name, options.server, connections=options.slots)
+        self._context = options.profile.prompt_tokens + options.profile.max_tokens
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
+        self._kept = KeptReadings()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
+
+    @property
+    def capability(self) -> EngineCapability:
+        """What it can do; the version is of the engines that help it, too."""
+        if self.fallback is None and self.picker is None:
+            return self.alone
+        helpers = (_alone(self.fallback), _alone(self.picker))
+        return replace(self.alone, profile_version=version(self.alone.profile_version, *helpers))
 
     @property
     def max_tokens(self) -> int:
@@ -66,7 +82,9 @@ class VllmEngine:
         Raises EngineError saying what is wrong: away, a wrong key, another model, no images, too small a context.
         """
         card = await self.client.model_card()
-        self._max_tokens = self._fitting(card.get("max_model_len"))
+        context = card.get("max_model_len")
+        self._context = context if isinstance(context, int) else self._context
+        self._max_tokens = self._fitting(self._context)
         ask = self.options.profile.extract[Mode.DOCUMENT]
         await self.client.ask(
             {**self._body(ask, _probe_url(), self._sampling, PLAIN_CALL), "max_tokens": 1}, PLAIN_CALL
@@ -113,24 +131,36 @@ class VllmEngine:
 
     async def _read_again(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
         other = self.fallback
-        if other is None or prompt.mode not in other.capability.modes:
-            return await self.read_once(image, sent, prompt, call, self.options.profile.retry_sampling)
-        if isinstance(other, VllmEngine):
-            return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
-        return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
+        if other is not None and prompt.mode in other.capability.modes:
+            try:
+                return await _read_by(other, image, prompt, call)
+            except EngineError as failure:  # it is there to help: without it this engine helps itself
+                log.warning("fallback failed", engine=self.options.name, reason=failure.message, code=failure.code)
+        return await self.read_once(image, sent, prompt, call, self.options.profile.retry_sampling)
 
     async def _with_fields(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
         mode = self.options.profile.mode_for_fields
-        page = await self._read(image, sent, replace(prompt, task=Task.EXTRACT, mode=mode), call)
-        other = self.picker or self
+        page = self._kept.take(call)
+        if page is None:
+            page = await self._read(image, sent, replace(prompt, task=Task.EXTRACT, mode=mode), call)
         if page.is_blank or page.truncated:
             return await self._labelled(page, prompt)
-        if not isinstance(other, VllmEngine):
-            return await fields_of(other, image, page, prompt, call)
-        if not other.options.profile.picks_fields:
+        if self.picker is not None:
+            return await self._picked_by(self.picker, image, page, prompt, call)
+        if not self.options.profile.picks_fields:
             return await self._labelled(page, prompt)
-        shown = sent if other is self else await other._sent(image)
-        return await other.pick_fields(shown, page, prompt, call)
+        return await self.pick_fields(sent, page, prompt, call)
+
+    async def _picked_by(
+        self, other: Engine, image: PageImage, page: PageText, prompt: TaskPrompt, call: Call
+    ) -> PageText:
+        try:
+            if isinstance(other, VllmEngine):
+                return await other.pick_fields(await other._sent(image), page, prompt, call)
+            return await fields_of(other, image, page, prompt, call)
+        except EngineError as failure:
+            self._kept.keep(call, page)
+            raise of_picker(failure, self.options.name, other.capability.name) from None
 
     async def pick_fields(self, sent: SentImage, page: PageText, prompt: TaskPrompt, call: Call) -> PageText:
         """`page` with the fields that the model picks from the image, each looked up on the page. Raises EngineError.
@@ -146,7 +176,8 @@ class VllmEngine:
     async def _picked(self, sent: SentImage, prompt: TaskPrompt, call: Call, sampling: Sampling) -> Answer:
         profile = self.options.profile
         body = fields_body(profile, self.client.model, prompt.fields, sent.url, sampling=sampling, call=call)
-        room = max(_FEWEST_TOKENS, self._max_tokens - prompt_size(profile, prompt.fields))
+        left = self._context - profile.prompt_tokens - prompt_tokens(profile, prompt.fields)
+        room = min(self._max_tokens, max(_FEWEST_TOKENS, left))
         return await self.client.ask({**body, "max_tokens": room}, call)
 
     async def _labelled(self, page: PageText, prompt: TaskPrompt) -> PageText:
@@ -159,7 +190,8 @@ class VllmEngine:
         answer = await self._asked(ask, sent.url, self._sampling, call)
         if answer.truncated == "repetition":
             answer = await self._asked(ask, sent.url, self.options.profile.retry_sampling, call)
-        translation = Translation(language, await self._in_thread(clean_markdown, answer.text))
+        said = await self._in_thread(clean_markdown, answer.text)
+        translation = Translation(language, without_original(said, page.markdown))
         return replace(page, translation=translation, truncated=answer.truncated)
 
     async def _asked(self, ask: Ask, url: str, sampling: Sampling, call: Call) -> Answer:
@@ -184,11 +216,9 @@ class VllmEngine:
             raise EngineError("The portal was stopping; the page was not read.", is_permanent=False) from error
         return await working
 
-    def _fitting(self, context: object) -> int:
+    def _fitting(self, context: int) -> int:
         """The longest answer that fits the server's context beside a page. Raises EngineError when none does."""
         profile = self.options.profile
-        if not isinstance(context, int):
-            return profile.max_tokens
         left = context - profile.prompt_tokens
         if left < _FEWEST_TOKENS:
             raise EngineError(
@@ -198,6 +228,20 @@ class VllmEngine:
                 remedy=f"Start vLLM with --max-model-len {profile.prompt_tokens + profile.max_tokens}.",
             )
         return min(profile.max_tokens, left)
+
+
+async def _read_by(other: Engine, image: PageImage, prompt: TaskPrompt, call: Call) -> PageText:
+    """The page as the fallback reads it, asked once."""
+    if isinstance(other, VllmEngine):
+        return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
+    return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
+
+
+def _alone(helper: Engine | None) -> EngineCapability | None:
+    """A helper's, without those that help it in turn: they are not asked."""
+    if isinstance(helper, VllmEngine):
+        return helper.alone
+    return None if helper is None else helper.capability
 
 
 def _page_of(answer: Answer, form: AnswerForm, image: PageImage) -> PageText:
@@ -224,9 +268,9 @@ def capability_of(options: VllmOptions) -> EngineCapability:
 
 
 def _version(options: VllmOptions) -> str:
-    """What decides how pages are read; readings are taken over only where it is the same."""
-    picker = f"+{options.fields_with}" if options.fields_with else ""
-    return f"{options.profile.name}/{options.profile.version}{picker}"
+    profile = options.profile
+    translates = TRANSLATION_VERSION if profile.writes_to_order else ""
+    return version(f"{profile.name}/{profile.version}", options.server.model, options.asks_scores, translates)
 
 
 def _unavailable(profile: Profile) -> dict[Task, str]:

@@ -1,4 +1,4 @@
-"""The one error of this package: what went wrong, on which side, and what to do."""
+"""The errors of this package: what went wrong, on which side, and what to do."""
 
 from __future__ import annotations
 
@@ -13,3 +13,7 @@ class SharedWeightsError(Exception):
         super().__init__(f"{message} {remedy}")
         self.message = message
         self.remedy = remedy
+
+
+class DamagedWeights(SharedWeightsError):
+    """The store was looked at, and its tensors are not what was loaded."""

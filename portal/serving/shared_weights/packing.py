@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .faults import SharedWeightsError
+from .faults import DamagedWeights, SharedWeightsError
 from .manifest import Kind, TensorEntry
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ def damaged(segment: torch.Tensor, entries: Sequence[TensorEntry]) -> list[str]:
 
 
 def refuse_damage(segment: torch.Tensor, entries: Sequence[TensorEntry]) -> None:
-    """Raises SharedWeightsError that names damaged tensors."""
+    """Raises DamagedWeights that names them."""
     bad = damaged(segment, entries)
     if bad:
         shown = ", ".join(bad[:5]) + (" …" if len(bad) > 5 else "")
-        raise SharedWeightsError(
+        raise DamagedWeights(
             f"{len(bad)} of {len(entries)} tensors in the store are not what was loaded: {shown}.",
             "Restart the store; if it happens again, test the machine's memory.",
         )

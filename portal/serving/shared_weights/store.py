@@ -14,7 +14,6 @@ import logging
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ from typing import Any, NoReturn
 
 from .faults import SharedWeightsError
 from .manifest import Manifest
+from .private_folders import make_private_folder_of, while_bound
 from .transports import Handle
 from .transports.memfd import refuse_unsealed
 from .wire import BrokenConversation, Peer, peer_of, receive, send
@@ -190,7 +190,7 @@ def _loader_command(given: argparse.Namespace) -> list[str]:
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
     """Two stores at one socket would take readers from each other. The lock dies with its process."""
-    _make_private(path.parent)
+    make_private_folder_of(path)
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,18 +206,6 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    if found.st_uid != os.geteuid():
-        raise SharedWeightsError(
-            f"{folder} belongs to uid {found.st_uid}, not to uid {os.geteuid()}.", "Name a folder of your own."
-        )
-    if found.st_mode & stat.S_ISVTX:
-        raise SharedWeightsError(f"{folder} is a folder of everybody.", "Name a folder of your own in it.")
-    folder.chmod(0o700)
 
 
 def _published(command: Sequence[str]) -> Publication:
@@ -269,7 +257,7 @@ def _death(status: int) -> SharedWeightsError:
 @contextmanager
 def _listening(path: Path) -> Iterator[socket.socket]:
     """Bound under another name first, so that the socket appears whole and takes a dead one's place."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh = while_bound(path, os.getpid())
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
         fresh.unlink(missing_ok=True)
         listener.bind(str(fresh))

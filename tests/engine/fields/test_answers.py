@@ -91,3 +91,10 @@ def test_the_schema_asks_for_every_field_and_allows_null() -> None:
     schema = answer_schema((FieldSpec("kind", allowed=("a", "b")), FieldSpec("mails", many=True)))
     assert schema["required"] == ["kind", "mails"]
     assert schema["properties"]["kind"] == {"enum": ["a", "b", None]}
+
+
+def test_a_numbered_field_takes_no_other_numbers_value() -> None:
+    specs = (FieldSpec("address 1"), FieldSpec("address 2"), FieldSpec("Ship to"))
+    answer = '{"Address_1": "Main St 5", "ship_to": "A", "SHIP TO": "B"}'
+    values = from_answer(answer, page(("Main St 5", 80, 40)), specs)
+    assert [value.value for value in values] == ["Main St 5", None, None]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
 from portal.engine.fields.documents import judged, merged, needs_check
@@ -84,3 +86,20 @@ def test_a_required_field_fails_once_and_not_on_each_page() -> None:
     specs = (FieldSpec("total", MONEY, required=True),)
     values = judged(specs, merged(specs, [(1, (FieldValue("total"),)), (2, (FieldValue("total", "1.00"),))]))
     assert [(value.value, value.state) for value in values] == [("1.00", FieldState.READ)]
+
+
+_VALUES = st.sampled_from(["twelve", "2026-01-01", "1.00", "NaN", "1e999999", "sNaN", "-Infinity", "", "\ud800", None])
+
+
+@given(st.sampled_from(FieldType), st.sampled_from(FieldType), _VALUES, _VALUES)
+def test_rules_never_fail_whatever_stands_in_the_values(
+    own: FieldType, other: FieldType, value: str | None, summand: str | None
+) -> None:
+    rules = FieldSpec("total", own, pattern="[a-z]+", minimum="1", maximum="ten", not_before="a", sum_of=("a+a", "a.b"))
+    rows = ((FieldValue("b", value),),)
+    judged((FieldSpec("a", other), rules), (FieldValue("a", summand, rows=rows), FieldValue("total", value)))
+
+
+def test_a_name_with_a_dot_is_added_up_as_the_field_that_it_names() -> None:
+    specs = (FieldSpec("net.", MONEY), FieldSpec("total", MONEY, sum_of=("net.",)))
+    assert needs_check(judged(specs, (FieldValue("net.", "1.00"), FieldValue("total", "2.00"))))

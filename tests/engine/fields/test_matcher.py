@@ -221,3 +221,30 @@ def test_sum_of_something_else_is_no_total(label: str) -> None:
 @pytest.mark.parametrize("label", ["含税总额", "本期应付金额", "消費税込合計金額", "税后总额"])
 def test_total_is_one_whatever_says_how_it_counts(label: str) -> None:
     assert found(_sums((label, "130.00")), "total") == ["130.00"]
+
+
+def test_numbered_fields_take_the_value_of_their_own_number() -> None:
+    text = page(
+        *(("Reading 1: 55", 80, 100), ("Reading 2: 77", 80, 140), ("Reading 12: 99", 80, 180)),
+        *(("Phone 2", 80, 240), ("0761 777123", 400, 242)),
+    )
+    names = ("reading 1", "reading_2", "Reading 3", "phone 1", "phone 2")
+    types = (*[FieldType.NUMBER] * 3, *[FieldType.PHONE] * 2)
+    specs = [FieldSpec(name, type) for name, type in zip(names, types, strict=True)]
+    assert [value.value for value in from_page(text, specs)] == ["55", "77", None, None, "0761777123"]
+
+
+def test_a_numbered_field_has_no_value_when_the_page_does_not_number() -> None:
+    text = page(("Address: Main St 5", 80, 100), ("Reading 1.5: 55", 80, 140))
+    assert found(text, "address 1", "address 2", "reading 1") == [None, None, None]
+
+
+def test_words_that_differ_in_vowel_signs_are_told_apart() -> None:
+    text = page(("कीमत: 55", 80, 100), ("कामत: 77", 80, 140))
+    specs = (FieldSpec("कीमत", FieldType.NUMBER), FieldSpec("कामत", FieldType.NUMBER))
+    assert [value.value for value in from_page(text, specs)] == ["55", "77"]
+
+
+@pytest.mark.parametrize("markdown", ["-", "---", "| - |", "\n", "<tr>"])
+def test_nothing_is_found_when_a_page_says_nothing_but_rules(markdown: str) -> None:
+    assert found(PageText(1000, 1400, (Line(markdown, None, None),), (), markdown), "total") == [None]

@@ -42,6 +42,14 @@ def test_request_carries_its_id_its_priority_and_the_key(vllm: ScriptedVllm, pag
     assert received.headers["authorization"] == "Bearer a-secret"
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0c", "\x1e"])
+def test_text_is_whole_when_it_holds_what_python_takes_for_a_line_end(
+    vllm: ScriptedVllm, read: Read, mark: str
+) -> None:
+    vllm.next(says(f"Total{mark}9.00"))
+    assert "".join(read().text.split()) == "".join(f"Total{mark}9.00".split())
+
+
 def test_lines_have_boxes_in_page_pixels_when_spotted(vllm: ScriptedVllm, read: Read) -> None:
     vllm.model = HUNYUAN
     vllm.always(says('[{"box": [100, 200, 500, 300], "text": "Summe (netto)"}, {"box": [0, 0, 1000, 1'))

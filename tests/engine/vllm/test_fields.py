@@ -134,6 +134,33 @@ def test_labels_have_boxes_when_the_checkpoint_spots_but_takes_no_fields(vllm: S
     assert (_values(page), _fields(page)[0].box) == (["2026-03-03"], page.lines[1].box)
 
 
+@pytest.mark.parametrize(
+    "words", ["the value of the box, as printed in the upper part ", "金额应按照票据上打印的内容填写"]
+)
+def test_answer_has_room_when_many_fields_are_described(vllm: ScriptedVllm, read: Read, words: str) -> None:
+    vllm.model = QWEN
+    vllm.next(says(WRITTEN), says("{}"))
+    specs = tuple(FieldSpec(f"field {n}", description=words * (200 // len(words.encode()))) for n in range(40))
+    read(TaskPrompt(Task.FIELDS, specs))
+    assert vllm.received[1].body["max_tokens"] >= 40 * 64
+
+
+def test_answer_may_be_as_long_as_the_servers_context_leaves_room(vllm: ScriptedVllm, page: PageImage) -> None:
+    vllm.model, vllm.max_model_len = QWEN, 32768
+    vllm.next(says("the probe"), says(WRITTEN), says("{}"))
+
+    async def reading() -> None:
+        engine = make_engine(vllm)
+        try:
+            await engine.start()
+            await engine.recognise(page, ASKED)
+        finally:
+            await engine.close()
+
+    asyncio.run(reading())
+    assert vllm.received[-1].body["max_tokens"] == PROFILES["generic"].max_tokens
+
+
 def test_no_second_request_is_made_for_a_page_without_text(vllm: ScriptedVllm, read: Read) -> None:
     vllm.model = QWEN
     vllm.always(fails(Failure.EMPTY))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from portal.domain import PageImage, PageText, Task, TaskPrompt
 from portal.engine.answers import page_text
+from portal.engine.answers.originals import without_original
 from portal.engine.base import Call
 from portal.engine.fakes import FakeEngine, answers, blank
 from portal.engine.profiles.base import AnswerForm
@@ -82,7 +83,10 @@ def test_table_is_translated_cell_by_cell_when_the_model_breaks_it(text_model: S
 
 def test_text_stays_as_it_is_when_the_model_loses_a_formula_twice(text_model: ScriptedVllm) -> None:
     text_model.always(says(_changed(lambda text: text.replace("⟦1⟧", "").upper())))
-    assert "Gesamt $x_1^2$ und `code`" in _said(_translated(text_model, PAGE))
+    page = _translated(text_model, PAGE)
+    assert "Gesamt $x_1^2$ und `code`" in _said(page)
+    assert page.translation is not None
+    assert page.translation.untranslated == 1
 
 
 def test_page_is_marked_as_cut_when_the_translation_loops(text_model: ScriptedVllm) -> None:
@@ -90,6 +94,46 @@ def test_page_is_marked_as_cut_when_the_translation_loops(text_model: ScriptedVl
     sentence = "Ein Satz, der lang genug ist. " + "".join(f"Und {chr(97 + n)}{chr(122 - n)}! " for n in range(26)) * 2
     page = _translated(text_model, sentence.strip())
     assert (page.truncated, _said(page)) == ("repetition", sentence.strip())
+
+
+def test_page_is_whole_when_a_table_that_looped_was_translated_cell_by_cell(text_model: ScriptedVllm) -> None:
+    text_model.next(repeats("und so weiter, "), repeats("und so weiter, "))
+    page = _translated(text_model, "| Ware | Preis |\n| --- | --- |\n| Papier | |\n| Tinte \\| rot | 9.00 |")
+    assert page.translation is not None
+    assert (page.truncated, page.translation.untranslated) == (None, 0)
+    assert "| TINTE" in _said(page)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("$$x$$ ist die Summe", "$$x$$"),
+        ("$$\nx\n$$ ist die Summe", "$$\nx\n$$"),
+        ("$$ ohne Ende", ""),
+        ("Der Preis ist $5 und die Gebühr $7", ""),
+        ("Siehe ⟦1⟧ und $y$", "⟦1⟧|$y$"),
+        ("```\ncode\n\nmore\n```\nText danach", "```\ncode\n\nmore\n```"),
+        ("Text davor\n```\ncode\n```", "```\ncode\n```"),
+        ("\\[\na\n\\] Text", "\\[\na\n\\]"),
+    ],
+)
+def test_words_beside_formulas_code_and_marks_are_translated(text_model: ScriptedVllm, text: str, kept: str) -> None:
+    page = PageText(1, 1, (), (), text)
+
+    async def translating() -> PageText:
+        client = _client(text_model)
+        try:
+            return await Translator(client).translated(page, "en", Call())
+        finally:
+            await client.close()
+
+    expected = text.upper()
+    for part in filter(None, kept.split("|")):
+        expected = expected.replace(part.upper(), part)
+    got = asyncio.run(translating())
+    assert _said(got).split() == expected.split()
+    assert got.translation is not None
+    assert got.translation.untranslated == 0
 
 
 def test_failure_of_the_text_model_is_the_pages(text_model: ScriptedVllm) -> None:
@@ -133,6 +177,27 @@ def test_hunyuan_translates_from_the_image(
     got = read(TaskPrompt(task=Task.TRANSLATE, language="en"))
     assert (got.text, _said(got)) == ("合计 9.00", "Total 9.00")
     assert "翻译为英文" in vllm.received[1].texts[-1]
+
+
+def test_hunyuans_answer_is_cut_after_the_page_itself_when_it_begins_with_that(vllm: ScriptedVllm, read: Read) -> None:
+    vllm.model = HUNYUAN
+    own = "# Rechnung Nummer 17\n\n<table><tr><td>Summe aller Waren</td><td>9.00</td></tr></table>"
+    vllm.next(says(own), says(f"{own}\n\n---\n\n# Invoice number 17\n\nTotal 9.00"))
+    assert _said(read(TaskPrompt(task=Task.TRANSLATE, language="en"))) == "# Invoice number 17\n\nTotal 9.00"
+
+
+@pytest.mark.parametrize(
+    ("original", "answer"),
+    [
+        ("Summe", "Summe\n\nTotal"),
+        ("An invoice that is in English", "An invoice that is in English"),
+        ("Rechnung Nummer siebzehn\n\nSumme", "Rechnung Nummer siebzehn\n\nTotal"),
+        ("Rechnung Nummer siebzehn", "Rechnung Nummer siebzehn ist da"),
+        ("Rechnung Nummer siebzehn", "Invoice\n\nRechnung Nummer siebzehn\n\nmore"),
+    ],
+)
+def test_an_answer_stays_whole_when_it_may_be_the_translation(original: str, answer: str) -> None:
+    assert without_original(answer, original) == answer
 
 
 def test_generic_model_reads_then_translates_its_text(vllm: ScriptedVllm, read: Read) -> None:

@@ -8,7 +8,7 @@ from httpx2 import Response
 from sqlalchemy import select
 
 from models import Invite, Member, Tenant
-from portal.accounts import invites, sessions, suspension
+from portal.accounts import invites, known_browsers, sessions, suspension
 from portal.db import Database
 from portal.domain import TenantState
 from tests.web.pages import PASSWORD, Page, read, send, sign_in, sign_up
@@ -80,6 +80,7 @@ def test_guest_joins_when_the_link_is_opened(
     joined = _join(guest, shown.input("token")["value"] or "")
     assert (joined.status_code, joined.headers["location"]) == (303, "/")
     assert _members(sqlite_database)["bob@example.org"] == ("member", False)
+    assert known_browsers.COOKIE_NAME in guest.cookies
     assert "bob@example.org" in read(alice.get("/members")).text
     late = _join(new_client(), link.partition("#")[2], "dora@example.org")
     assert late.status_code == 404
@@ -107,7 +108,7 @@ def test_invite_for_a_new_tenant_works_in_each_mode(
 ) -> None:
     with sqlite_database.transaction() as session:
         made = invites.create(session, None, invites.InviteTerms(), actor="operator")
-    guest = new_client(REGISTRATION=mode)
+    guest = new_client(REGISTRATION=mode, TIME_ZONE="Pacific/Auckland")
     signup = guest.get("/signup")
     assert signup.status_code == (200 if mode == "open" else 403)
     assert ("/invite" in signup.text) == (mode == "invite")
@@ -116,6 +117,8 @@ def test_invite_for_a_new_tenant_works_in_each_mode(
     assert _join(guest, made.token, tenant_name="").status_code == 422
     assert _join(guest, made.token, tenant_name="Beta").status_code == 303
     assert _members(sqlite_database) == {"bob@example.org": ("owner", False)}
+    with sqlite_database.reading() as session:
+        assert session.scalars(select(Tenant.time_zone)).all() == ["Pacific/Auckland"]
 
 
 def test_signed_in_visitor_is_told_to_sign_out_first(alice: TestClient) -> None:
@@ -164,6 +167,7 @@ def test_member_and_stranger_change_nothing(
     assert bob.post("/members", data={"action": "invite", "csrf_token": own}).status_code == 403
     assert charlie.get(path).status_code == 404
     assert bob.get("/members/%00").status_code == 404
+    assert send(alice, "/members", action="revoke_invite", invite_id="a\0").status_code == 422
     assert alice.post(path, data={"action": "burn", "csrf_token": own}).status_code == 422
     with sqlite_database.reading() as session:
         assert session.scalars(select(Invite).where(Invite.id == made.view.id)).one().revoked_at is None
@@ -181,6 +185,8 @@ def test_ownership_is_handed_over_with_the_password_typed_again(
     assert (done.status_code, done.headers["location"]) == (303, "/members?done=transferred")
     assert "Invite somebody" in read(bob.get("/members")).text
     assert "Invite somebody" not in read(alice.get("/members")).text
+    mistyped = read(send(bob, "/members", action="leave", password="wrong password"))
+    assert (mistyped.input("days")["value"], mistyped.input("note")["value"]) == ("7", "")
     left = send(alice, "/members", action="leave", password=PASSWORD)
     assert left.headers["location"] == "/login?signed_out=1"
     assert sessions.COOKIE_NAME not in alice.cookies

@@ -1,0 +1,194 @@
+"""A server beside the engine is away: the page that needs it waits, its text is kept, and everybody else is served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from models import Page
+from portal.db import Database
+from portal.documents.sandbox import Sandbox
+from portal.domain import FieldSpec, FieldType, JobState, PageState, Task, TaskPrompt
+from portal.engine.profiles import PROFILES
+from portal.engine.translating import TranslatingEngine
+from portal.engine.vllm.client import ChatClient
+from portal.engine.vllm.engine import VllmEngine
+from portal.engine.vllm.options import ServerOptions
+from portal.jobs import claims, dispatch, engine_watch, execution
+from portal.jobs.queries import JobView, get_job, wait
+from portal.jobs.submission import Order
+from tests.engine.vllm_bench import make_engine
+from tests.jobs.conftest import Bench, dispatching, make_bench
+from tests.ledger import page_ends
+from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says, unused_url
+
+TRANSLATE = TaskPrompt(Task.TRANSLATE, language="en")
+FIELDS = TaskPrompt(Task.FIELDS, (FieldSpec("total", FieldType.MONEY),))
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(engine_watch, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "_FIRST_BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(claims, "_FIRST_WAIT", timedelta(milliseconds=10))
+    monkeypatch.setattr(claims, "_LONGEST_WAIT", timedelta(milliseconds=20))
+
+
+@pytest.fixture
+def vllm() -> Iterator[ScriptedVllm]:
+    with running_vllm() as server:
+        server.always(says("Gesamt 9.00"))
+        yield server
+
+
+@pytest.fixture
+def second() -> Iterator[ScriptedVllm]:
+    with running_vllm(model="text-model") as server:
+        server.always(says('{"total": "9.00"}'))
+        yield server
+
+
+def _with(second: str, reader: VllmEngine, url: str) -> Any:
+    """The reader with that second server at the URL."""
+    if second == "translate":
+        options = ServerOptions(url=url, model="text-model")
+        return TranslatingEngine(reader, ChatClient("translation", options, connections=2))
+    other = make_engine(ScriptedVllm(model="text-model", url=url), profile=PROFILES["generic"])
+    if second == "picker":
+        reader.picker = other
+    else:
+        reader.fallback = other
+    return reader
+
+
+@pytest.fixture
+def bench_with(vllm: ScriptedVllm, sqlite_database: Database, sandbox: Sandbox, tmp_path: Path) -> Any:
+    def made(second: str, url: str) -> Bench:
+        return make_bench(sqlite_database, sandbox, tmp_path, [_with(second, make_engine(vllm, slots=2), url)])
+
+    return made
+
+
+def _over(bench: Bench, job: JobView, *, meanwhile: Any = None) -> tuple[JobView, bool]:
+    """The job when it is over, and whether its engine was ready all the time."""
+    engine = bench.context.engines.all[0]
+    troubles: list[str] = []
+    note = bench.context.engines.mark
+
+    def mark(marked: Any, trouble: str | None) -> None:
+        troubles.extend([trouble] if trouble else [])
+        note(marked, trouble)
+
+    bench.context.engines.mark = mark  # type: ignore[method-assign]
+
+    async def dispatched() -> JobView:
+        async with dispatching(bench.context):
+            if meanwhile is not None:
+                await meanwhile()
+            over = await wait(bench.context, bench.alice.tenant_id, job.id, 30)
+        for each in (engine, getattr(engine, "picker", None), getattr(engine, "fallback", None)):
+            if each is not None:
+                await each.close()
+        return over
+
+    return asyncio.run(dispatched()), not troubles
+
+
+def _readings(vllm: ScriptedVllm) -> int:
+    return sum("x-request-id" in call.headers for call in vllm.received)
+
+
+@pytest.mark.parametrize(
+    ("second", "prompt", "code"),
+    [("translate", TRANSLATE, "text_model_unavailable"), ("picker", FIELDS, "field_picker_unavailable")],
+)
+def test_page_fails_in_the_end_with_true_words_and_free_when_its_second_server_stays_away(
+    bench_with: Any, vllm: ScriptedVllm, second: str, prompt: TaskPrompt, code: str
+) -> None:
+    bench = bench_with(second, unused_url())
+    job = bench.submit(order=Order(prompt=prompt))
+
+    async def others_are_served() -> None:
+        other = bench.submit(bench.charlie)
+        read = await wait(bench.context, bench.charlie.tenant_id, other.id, 30)
+        assert read.state is JobState.SUCCEEDED
+
+    over, was_ready = _over(bench, job, meanwhile=others_are_served)
+    error = over.pages[0].error
+    assert error is not None
+    assert (over.state, error.code, was_ready) == (JobState.FAILED, code, True)
+    assert "was read" in error.message
+    assert f"tried {claims.MAX_CLAIMS} times" in error.message
+    assert _readings(vllm) == 2  # alice's page once and charlie's once
+    with bench.context.database.reading() as session:
+        assert page_ends(session, job.id) == [("failed", 0)]
+
+
+@pytest.mark.parametrize(("name", "prompt"), [("translate", TRANSLATE), ("picker", FIELDS)])
+def test_page_is_done_without_being_read_again_when_its_second_server_is_back(
+    bench_with: Any, vllm: ScriptedVllm, second: ScriptedVllm, name: str, prompt: TaskPrompt
+) -> None:
+    second.next(*[fails(Failure.BUSY)] * 4, fails(Failure.CUT))
+    bench = bench_with(name, second.url)
+    over, was_ready = _over(bench, bench.submit(order=Order(prompt=prompt)))
+    assert (over.state, was_ready, _readings(vllm)) == (JobState.SUCCEEDED, True, 1)
+    with bench.context.database.reading() as session:
+        assert page_ends(session, over.id) == [("read", 1)]
+
+
+def test_page_that_loops_is_read_with_other_sampling_when_the_fallback_is_away(
+    bench_with: Any, vllm: ScriptedVllm
+) -> None:
+    vllm.next(says("the probe"), repeats("und so weiter, "), says("Gesamt 9.00"))
+    bench = bench_with("fallback", unused_url())
+    over, was_ready = _over(bench, bench.submit())
+    assert (over.state, was_ready, _readings(vllm)) == (JobState.SUCCEEDED, True, 2)
+    assert vllm.received[-1].body["temperature"] != vllm.received[-2].body["temperature"]
+
+
+@pytest.mark.parametrize(("name", "prompt"), [("translate", TRANSLATE), ("picker", FIELDS)])
+def test_page_fails_at_once_in_words_of_the_second_server_when_that_refuses(
+    bench_with: Any, second: ScriptedVllm, name: str, prompt: TaskPrompt
+) -> None:
+    second.api_key = "another"
+    bench = bench_with(name, second.url)
+    over, was_ready = _over(bench, bench.submit(order=Order(prompt=prompt)))
+    error = over.pages[0].error
+    assert error is not None
+    assert was_ready
+    assert error.code == {"translate": "text_model_failed", "picker": "field_picker_failed"}[name]
+    assert ("PORTAL_TRANSLATE_API_KEY" in error.remedy) is (name == "translate")
+    assert "refuses the portal's key" in error.message
+
+
+def test_a_postponed_page_lets_the_others_of_its_job_pass(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_FIRST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(claims, "_LONGEST_WAIT", timedelta(hours=1))
+    job = bench.submit(pages=2)
+    tenant = bench.alice.tenant_id
+    with bench.context.database.transaction() as session:
+        first = claims.claim(session, "w", tenant, job.id)
+        assert first is not None
+        claims.postpone(session, first, _away())
+        second = claims.claim(session, "w", tenant, job.id)
+        assert second is not None
+        assert second.number == 2
+        assert claims.claim(session, "w", tenant, job.id) is None
+        assert claims.waiting(session, job.engine) == {}
+        page = session.scalars(select(Page).where(Page.tenant_id == tenant, Page.id == first.page_id)).one()
+        assert (page.state, page.attempt, page.wait_until is not None) == (PageState.QUEUED, 1, True)
+    assert get_job(bench.context, tenant, job.id).state is JobState.RUNNING
+
+
+def _away() -> Any:
+    from portal.engine.second_servers import of_text_model
+    from portal.engine.vllm.failures import away
+
+    return of_text_model(away("translation"))
