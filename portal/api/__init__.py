@@ -19,6 +19,7 @@ from portal.api import (
     chat,
     deletions,
     engines,
+    fields,
     jobs,
     keys,
     members,
@@ -37,7 +38,16 @@ from portal.services import Services
 __all__ = ["install", "router"]
 
 _PARTS = (
-    *(ocr.routes, chat.routes, jobs.routes, templates.routes, deletions.routes, engines.routes, usage.routes),
+    *(
+        ocr.routes,
+        chat.routes,
+        jobs.routes,
+        fields.routes,
+        templates.routes,
+        deletions.routes,
+        engines.routes,
+        usage.routes,
+    ),
     *(keys.me_routes, keys.routes, members.routes, members.invite_routes),
     *(admin.routes, admin_plans.routes, admin_fleet.routes, probes.routes),
 )

@@ -72,7 +72,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "job_not_finished": Refusal(
         409, "The job is queued or running; with partial=true: no page of it is read yet. Wait."
     ),
-    "no_fields": Refusal(409, "CSV is asked of a job that is not of the task fields."),
+    "no_fields": Refusal(409, "Fields, or a CSV of them, are asked of a job that is not of the task fields."),
     "no_result": Refusal(409, "The job is over and no page of it was read; its pages say why."),
     "page_not_failed": Refusal(409, "A page that is to be retried has not failed; only failed ones are."),
     "nothing_to_retry": Refusal(409, "No page of the job has failed."),

@@ -18,6 +18,10 @@ CURL: Mapping[str, str] = {
     "get /v1/jobs/{job_id}/pages/{position}/image": (
         f'curl -sS "{{base}}/v1/jobs/$JOB/pages/1/image" {_AUTH} -o page-1.jpg'
     ),
+    "get /v1/jobs/{job_id}/fields": f'curl -sS "{{base}}/v1/jobs/$JOB/fields" {_AUTH}',
+    "patch /v1/jobs/{job_id}/fields": f"""curl -sS -X PATCH "{{base}}/v1/jobs/$JOB/fields" {_AUTH} \\
+  -H "Content-Type: application/json" \\
+  -d '{{"corrections": [{{"page": 1, "path": "total", "value": "19.00"}}]}}'""",
     "post /v1/jobs/{job_id}/cancel": f'curl -sS -X POST "{{base}}/v1/jobs/$JOB/cancel" {_AUTH}',
     "post /v1/jobs/{job_id}/retry": f"""curl -sS "{{base}}/v1/jobs/$JOB/retry?wait=30" {_AUTH} \\
   -H "Content-Type: application/json" -d '{{"pages": [1]}}'""",
