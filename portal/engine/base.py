@@ -12,12 +12,14 @@ from portal.domain import EngineCapability, PageImage, PageText, TaskPrompt
 class Call:
     """What an engine is told about one call beside the page. A lower `priority` is sooner, where the engine has any.
 
-    `page` names the page the same way in each call for it; empty where nobody asks again.
+    `page` names the page the same way in each call for it; empty where nobody asks again. `ends_at` is the time of the
+    event loop at which nobody waits for the answer any more, None where that is not fixed.
     """
 
     request_id: str = ""
     priority: int = 0
     page: str = ""
+    ends_at: float | None = None
 
 
 PLAIN_CALL: Final = Call()

@@ -131,10 +131,10 @@ async def _read(
     failures: list[EngineError] = []
     is_pausing = False
     try:
-        async with asyncio.timeout(page_seconds):
+        async with asyncio.timeout(page_seconds) as deadline:
             while True:
                 attempt = claim.attempt + len(failures)
-                reading = await _called(engine, image, claim, attempt)
+                reading = await _called(engine, image, claim, attempt, ends_at=deadline.when())
                 if isinstance(reading, PageText):
                     return reading, attempt
                 failures.append(reading)
@@ -165,8 +165,10 @@ def _too_slow(page_seconds: int) -> EngineError:
     )
 
 
-async def _called(engine: Engine, image: PageImage, claim: Claim, attempt: int) -> PageText | EngineError:
-    call = Call(f"{claim.page_id}-{attempt}", priority=priority_of(claim.weight), page=claim.page_id)
+async def _called(
+    engine: Engine, image: PageImage, claim: Claim, attempt: int, *, ends_at: float | None
+) -> PageText | EngineError:
+    call = Call(f"{claim.page_id}-{attempt}", priority=priority_of(claim.weight), page=claim.page_id, ends_at=ends_at)
     try:
         return await engine.recognise(image, claim.prompt, call)
     except EngineError as failure:
