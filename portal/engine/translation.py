@@ -21,7 +21,7 @@ from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.request import text_body
 from portal.languages import language_name
 
-TRANSLATION_VERSION: Final = 2
+TRANSLATION_VERSION: Final = 3
 PIECE_CHARACTERS: Final = 3000
 _MAX_CELLS: Final = 400
 _LONGEST_LITERAL: Final = 20_000
