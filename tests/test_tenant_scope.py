@@ -52,6 +52,7 @@ LOOK_OVER_ALL = {
     "requeue_strays",
     "_running",
     "lost",
+    "no_longer_open",
     "release_all",
     "measure",
     "queued_pages",

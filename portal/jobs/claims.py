@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, or_, select, update
@@ -71,15 +71,17 @@ class Ending:
     is_own_failure: bool = False
 
 
-def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
+def waiting(session: Session, engine: str, *, without: Collection[Task] = ()) -> dict[str, dict[str, int]]:
     """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules.
 
-    Pages whose twin is being read are left out: they wait for its reading, not for a turn; and so are postponed ones.
+    Pages whose twin is being read are left out: they wait for its reading, not for a turn; and so are postponed ones,
+    and those of the tasks `without`.
     """
     rows = session.execute(
         select(Page.tenant_id, Page.job_id, func.count())
         .join(Job, Job.id == Page.job_id)
         .where(Page.state == PageState.QUEUED, Job.engine == engine, reruns.is_free_to_claim(), _is_due())
+        .where(Job.task.not_in(without))
         .group_by(Page.tenant_id, Page.job_id, Job.created_at)
         .order_by(Job.created_at, Page.job_id)
     )
@@ -195,18 +197,39 @@ def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
             _requeue(page, is_counted=False)
 
 
-def postpone(session: Session, held: Claim, failure: EngineError) -> None:
+def postpone(session: Session, held: Claim, failure: EngineError) -> bool:
     """Puts the page back for a while, longer each time, since a server that it needs beside the engine is away.
 
-    Claimed MAX_CLAIMS times, which takes half an hour, it fails with `failure`.
+    Claimed MAX_CLAIMS times, which takes half an hour, it fails with `failure`. True when the page waits now; False
+    also when it is not this claimant's any more.
     """
+    is_waiting = False
     for page in _running(session, *_still_held(held)):
         claimed = page.attempt - page.attempts_before_retry
         if claimed < MAX_CLAIMS:
             _requeue(page, is_counted=True)
             page.wait_until = now() + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (claimed - 1))
+            is_waiting = True
         else:
             _fail(session, page, failure.code, f"{failure.message} It was tried {claimed} times.", failure.remedy)
+    return is_waiting
+
+
+def postponed(session: Session, tenant_id: str) -> dict[str, datetime]:
+    """The tenant's jobs with pages that `postpone` put back → when the first of them may be claimed again."""
+    first = func.min(Page.wait_until)
+    rows = session.execute(
+        select(Page.job_id, first)
+        .where(Page.tenant_id == tenant_id, Page.state == PageState.QUEUED, Page.wait_until > now())
+        .group_by(Page.job_id)
+    )
+    return {job_id: wait_until for job_id, wait_until in rows if wait_until is not None}
+
+
+def no_longer_open(session: Session, page_ids: Collection[str]) -> set[str]:
+    """Those of the pages, of any tenant, that neither wait nor are read: ended, cancelled or deleted."""
+    under_way = Page.state.in_((PageState.QUEUED, PageState.RUNNING))
+    return set(page_ids) - set(session.scalars(select(Page.id).where(Page.id.in_(page_ids), under_way)))
 
 
 def release_all(session: Session, worker: str) -> None:
