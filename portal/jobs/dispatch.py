@@ -21,7 +21,7 @@ from models.base import now
 from portal.domain import Task
 from portal.engine.base import Engine
 from portal.errors import Unavailable
-from portal.jobs import claims
+from portal.jobs import claims, handbacks
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
 from portal.jobs.engine_watch import watch
@@ -111,7 +111,7 @@ class Dispatcher:
             return False
         try:
             with self._context.database.transaction() as session:
-                recovered = claims.recover(session)
+                recovered = handbacks.recover(session)
         except BaseException:
             self._ownership.release()
             raise
@@ -125,7 +125,7 @@ class Dispatcher:
         if not at_work and not is_stray_look:
             return
         if is_stray_look:
-            self._next_stray_look = time.monotonic() + claims.STRAY_AFTER.total_seconds()
+            self._next_stray_look = time.monotonic() + handbacks.STRAY_AFTER.total_seconds()
         for token in await asyncio.to_thread(self._look_at_claims, list(at_work), is_stray_look):
             at_work[token].cancel()
 
@@ -135,10 +135,10 @@ class Dispatcher:
             self._drop_readings()
         if tokens:
             with self._context.database.reading() as session:
-                lost = claims.lost(session, tokens)
+                lost = handbacks.lost(session, tokens)
         if is_stray_look:
             with self._context.database.transaction() as session:
-                strays = claims.requeue_strays(session, self._worker, tokens)
+                strays = handbacks.requeue_strays(session, self._worker, tokens)
             if strays:
                 log.warning("requeued pages that nobody worked on", pages=strays)
         return lost
@@ -149,7 +149,7 @@ class Dispatcher:
         page_ids = kept.page_ids()
         if page_ids:
             with self._context.database.reading() as session:
-                kept.drop(claims.no_longer_open(session, page_ids))
+                kept.drop(handbacks.no_longer_open(session, page_ids))
 
     async def _fill(self, lane: Lane) -> None:
         if lane.is_paused or not self._context.engines.is_ready(lane.engine):
@@ -241,7 +241,7 @@ class Dispatcher:
     def _release(self, claim: Claim, *, is_suspect: bool) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release(session, claim, is_suspect=is_suspect)
+                handbacks.release(session, claim, is_suspect=is_suspect)
         except Unavailable as error:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
 
@@ -251,7 +251,7 @@ class Dispatcher:
             kept.keep(claim.page_id, error.failure.page)  # before the page can be claimed again
         try:
             with self._context.database.transaction() as session:
-                is_waiting = claims.postpone(session, claim, error.failure)
+                is_waiting = handbacks.postpone(session, claim, error.failure)
             if not is_waiting:
                 kept.drop([claim.page_id])
         except Unavailable as away:
@@ -260,7 +260,7 @@ class Dispatcher:
     def _release_all(self) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release_all(session, self._worker)
+                handbacks.release_all(session, self._worker)
         except Unavailable as error:
             log.warning("pages stay claimed until the next start", reason=error.message)
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from models import Job
 from models.base import now
 from portal.domain import JobState, Task
-from portal.jobs import claims, pace
+from portal.jobs import claims, handbacks, pace
 from portal.jobs.context import JobContext
 from portal.jobs.fairness import pages_ahead
 from portal.usage.limits import weights_of
@@ -92,7 +92,7 @@ class Forecast:
     def _seconds_until_asked_again(self, job: Job) -> float | None:
         """Until the first page that waits for a server beside the engine may ask it again; None when none does."""
         if job.tenant_id not in self._postponed:
-            self._postponed[job.tenant_id] = claims.postponed(self._session, job.tenant_id)
+            self._postponed[job.tenant_id] = handbacks.postponed(self._session, job.tenant_id)
         wait_until = self._postponed[job.tenant_id].get(job.id)
         return None if wait_until is None else max(0.0, (wait_until - now()).total_seconds())
 

@@ -15,7 +15,7 @@ from typing import Final
 from portal.domain import PageText
 
 MOST_KEPT: Final = 256
-KEPT_SECONDS: Final = 900.0  # the longest wait (portal/jobs/requeueing.py), and some for the page's turn
+KEPT_SECONDS: Final = 900.0  # the longest wait (portal/jobs/handbacks.py), and some for the page's turn
 
 
 class KeptReadings:

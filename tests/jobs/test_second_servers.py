@@ -22,7 +22,7 @@ from portal.engine.translating import TranslatingEngine
 from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.engine import VllmEngine
 from portal.engine.vllm.options import ServerOptions
-from portal.jobs import claims, dispatch, endings, engine_watch, execution, kept_readings
+from portal.jobs import claims, dispatch, endings, engine_watch, execution, handbacks, kept_readings
 from portal.jobs.pace import PAGES_AHEAD
 from portal.jobs.queries import JobView, get_job, wait
 from portal.jobs.submission import Order
@@ -41,8 +41,8 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(engine_watch, "AWAY_SECONDS", 0.05)
     monkeypatch.setattr(execution, "_FIRST_BACKOFF_SECONDS", 0.01)
-    monkeypatch.setattr(claims, "_FIRST_WAIT", timedelta(milliseconds=10))
-    monkeypatch.setattr(claims, "_LONGEST_WAIT", timedelta(milliseconds=20))
+    monkeypatch.setattr(handbacks, "_FIRST_WAIT", timedelta(milliseconds=10))
+    monkeypatch.setattr(handbacks, "_LONGEST_WAIT", timedelta(milliseconds=20))
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_page_fails_in_the_end_with_true_words_and_free_when_its_second_server_s
     assert error is not None
     assert (over.state, error.code, was_ready) == (JobState.FAILED, code, True)
     assert "was read" in error.message
-    assert f"tried {claims.MAX_CLAIMS} times" in error.message
+    assert f"tried {handbacks.MAX_CLAIMS} times" in error.message
     assert _readings(vllm) == 2  # alice's page once and charlie's once
     with bench.context.database.reading() as session:
         assert page_ends(session, job.id) == [("failed", 0)]
@@ -229,9 +229,9 @@ def test_page_is_done_without_being_read_again_when_its_second_server_hung(
 
 
 def test_what_was_read_is_forgotten_when_its_job_is_cancelled(bench_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_FIRST_WAIT", timedelta(hours=1))
-    monkeypatch.setattr(claims, "_LONGEST_WAIT", timedelta(hours=1))
-    monkeypatch.setattr(claims, "STRAY_AFTER", timedelta(milliseconds=50))
+    monkeypatch.setattr(handbacks, "_FIRST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(handbacks, "_LONGEST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(handbacks, "STRAY_AFTER", timedelta(milliseconds=50))
     bench = bench_with("translate", unused_url())
     job, kept = bench.submit(order=Order(prompt=TRANSLATE)), bench.context.kept_readings
 
@@ -257,14 +257,14 @@ def test_readings_are_kept_for_a_while_and_not_too_many(monkeypatch: pytest.Monk
 
 
 def test_a_postponed_page_lets_the_others_of_its_job_pass(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_FIRST_WAIT", timedelta(hours=1))
-    monkeypatch.setattr(claims, "_LONGEST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(handbacks, "_FIRST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(handbacks, "_LONGEST_WAIT", timedelta(hours=1))
     job = bench.submit(pages=2)
     tenant = bench.alice.tenant_id
     with bench.context.database.transaction() as session:
         first = claims.claim(session, "w", tenant, job.id)
         assert first is not None
-        claims.postpone(session, first, _away())
+        handbacks.postpone(session, first, _away())
         second = claims.claim(session, "w", tenant, job.id)
         assert second is not None
         assert second.number == 2
@@ -279,8 +279,8 @@ def test_a_postponed_page_lets_the_others_of_its_job_pass(bench: Bench, monkeypa
 def test_job_says_what_it_waits_for_and_how_long_when_all_its_pages_are_postponed(
     bench_with: Any, monkeypatch: pytest.MonkeyPatch, prompt: TaskPrompt, told: str
 ) -> None:
-    monkeypatch.setattr(claims, "_FIRST_WAIT", timedelta(hours=1))
-    monkeypatch.setattr(claims, "_LONGEST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(handbacks, "_FIRST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(handbacks, "_LONGEST_WAIT", timedelta(hours=1))
     bench = bench_with("translate" if prompt is TRANSLATE else "picker", unused_url())
     job = bench.submit(pages=2, order=Order(prompt=prompt))
     tenant = bench.alice.tenant_id
@@ -288,7 +288,7 @@ def test_job_says_what_it_waits_for_and_how_long_when_all_its_pages_are_postpone
         with bench.context.database.transaction() as session:
             held = claims.claim(session, "w", tenant, job.id)
             assert held is not None
-            claims.postpone(session, held, _away())
+            handbacks.postpone(session, held, _away())
     outlook = get_job(bench.context, tenant, job.id).outlook
     assert (outlook.binding, outlook.pages_ahead) == ("second_server", None)
     assert outlook.eta_seconds is not None
