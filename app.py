@@ -35,6 +35,7 @@ cli.add_typer(admin, name="admin")
 cli.add_typer(fleet, name="fleet")
 
 _MAX_CONNECTIONS = 2000
+_FLEET_SECONDS = 10.0
 _WORK_THREADS = 240  # shared by all synchronous work; uploads that wait for their turn hold most of them
 
 ROOT = Path(__file__).resolve().parent
@@ -104,6 +105,7 @@ def check(
     for name, value in loaded.rows():
         print(f"{name}={value}")
     _check_engines(loaded, is_connecting=connect)
+    _check_fleet(loaded, is_connecting=connect)
     if not connect:
         return
     make_private_folder(loaded.store.data_dir)
@@ -138,6 +140,22 @@ def _check_engines(settings: Settings, *, is_connecting: bool) -> None:
             print(f"  with room for its {counted(engine.slots, 'slot')}: --max-num-seqs, of all instances together")
         if is_connecting and own.is_remote:
             print(f"  {asyncio.run(look(engine))}")
+
+
+def _check_fleet(settings: Settings, *, is_connecting: bool) -> None:
+    """Prints where the fleet's control is, and what it answers."""
+    from portal.fleet.watch import configured_fleet
+
+    fleet = configured_fleet(settings.fleet)
+    if fleet is None:
+        return
+    print(f"fleet at {fleet.address}")
+    if is_connecting:
+        sight = fleet.sight(wait_seconds=_FLEET_SECONDS)
+        ready, total = sight.workers or (0, 0)
+        trouble = sight.trouble
+        said = f"{trouble.message} {trouble.remedy}" if trouble else f"answers, {ready} of {total} instances are ready"
+        print(f"  {said}")
 
 
 def _serve(settings: Settings) -> None:

@@ -214,7 +214,8 @@ class FieldValue:
 
     `value` is normalised: dates ISO 8601, amounts and numbers decimal text, IBANs without spaces. `raw` is what the
     page says. `box` and `quad` are where, `page` the page's position in its job (None: the page it belongs to).
-    `score` 0–1 is how sure the find is, `how` the way it was found, in words. A corrected value keeps its `original`.
+    `score` 0–1 is how sure the find is, `how` the way it was found, in words. A corrected value keeps its `original`;
+    `checked_by` and `checked_at` say who looked at it and when.
     A `many` field has several values of its name; a `rows` field has `rows` and no value.
     """
 
@@ -231,6 +232,7 @@ class FieldValue:
     messages: tuple[str, ...] = ()
     original: FieldOriginal | None = None
     checked_by: str | None = None
+    checked_at: datetime | None = None
     rows: tuple[tuple[FieldValue, ...], ...] = ()
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from portal.accounts.peppers import Peppers
 from portal.db import Database
 from portal.door.passage import Door
+from portal.fleet.machines import Machines
 from portal.jobs.context import JobContext
 from portal.settings import Settings
 
@@ -25,3 +26,8 @@ class Services:
     def door(self) -> Door:
         """The OpenAI door; used on the event loop."""
         return Door(self.jobs)
+
+    @cached_property
+    def machines(self) -> Machines:
+        """What is seen of fleet, router and engines."""
+        return Machines(self.settings.fleet, self.jobs.engines)

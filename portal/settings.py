@@ -11,12 +11,20 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -78,6 +86,24 @@ def _zone(value: str) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError("must be an IANA time zone such as Europe/Berlin") from None
     return value
+
+
+_SOCKET_PATH = re.compile(r"/[^\0?#]*[^\0?#/]")
+_CONTROL_URL = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?::(\d{1,5}))?")
+_HIGHEST_PORT = 65535
+_SHORTEST_FLEET_TOKEN = 32  # portal/serving/control_server.py takes no shorter one
+
+
+def _control_address(value: str) -> str:
+    address = value.removeprefix("unix://").rstrip("/")
+    url = _CONTROL_URL.fullmatch(address)
+    is_url = url is not None and 0 < int(url[1] or 1) <= _HIGHEST_PORT
+    if not is_url and _SOCKET_PATH.fullmatch(address) is None:
+        raise ValueError(
+            "must be the whole path of the fleet's socket (/run/ocr-fleet/control.sock), or http:// or https:// with "
+            "a host and a port, without user, path and query"
+        )
+    return address
 
 
 class _Group(BaseSettings):
@@ -162,6 +188,28 @@ class EngineSettings(_Group):
     accept_licences: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()
 
 
+class FleetSettings(_Group):
+    """Where the fleet's control answers: a path is its Unix socket, a URL needs the token of its `token_file`."""
+
+    fleet_url: Annotated[str, AfterValidator(_control_address)] | None = None
+    fleet_token: SecretStr | None = Field(None, validate_default=True)
+
+    @field_validator("fleet_token")
+    @classmethod
+    def _goes_with_its_address(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        url = info.data.get("fleet_url")
+        if token is None:
+            if url is not None and not url.startswith("/"):
+                raise ValueError("must be set where PORTAL_FLEET_URL is a URL: it is what the fleet's token_file holds")
+            return None
+        if url is None or url.startswith("/"):
+            raise ValueError("is for a PORTAL_FLEET_URL that is a URL; a socket is private by its folder")
+        text = token.get_secret_value()
+        if len(text) < _SHORTEST_FLEET_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError(f"must be {_SHORTEST_FLEET_TOKEN} or more characters that a header takes, without spaces")
+        return token
+
+
 @dataclass(frozen=True)
 class Settings:
     """All groups. Build it with `load`."""
@@ -171,6 +219,7 @@ class Settings:
     accounts: AccountSettings
     intake: IntakeSettings
     engine: EngineSettings
+    fleet: FleetSettings = field(default_factory=FleetSettings)
 
     @property
     def database_url(self) -> str:
@@ -186,7 +235,7 @@ class Settings:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """(variable, effective value) of each setting, secrets and logins masked: what `app.py check` prints."""
-        for group in (self.server, self.store, self.accounts, self.intake, self.engine):
+        for group in (self.server, self.store, self.accounts, self.intake, self.engine, self.fleet):
             for name, value in group:
                 shown = _shown(value)
                 is_address = name.endswith("_url")
@@ -213,6 +262,7 @@ _GROUPS: tuple[type[_Group], ...] = (
     AccountSettings,
     IntakeSettings,
     EngineSettings,
+    FleetSettings,
 )
 
 
@@ -220,7 +270,9 @@ def load() -> Settings:
     """Reads and checks the environment. Raises SettingsError naming the variable and what to do."""
     _refuse_unknown(os.environ)
     try:
-        return Settings(ServerSettings(), StoreSettings(), AccountSettings(), IntakeSettings(), EngineSettings())
+        return Settings(
+            ServerSettings(), StoreSettings(), AccountSettings(), IntakeSettings(), EngineSettings(), FleetSettings()
+        )
     except SourceError as error:
         if isinstance(error.__cause__, SettingsError):
             raise error.__cause__ from None
@@ -276,4 +328,4 @@ def _explained(error: ValidationError, environ: Mapping[str, str]) -> SettingsEr
     remedy = "Correct the value; the README lists what each variable takes."
     if environ.get(name, "").startswith("tcp://"):
         remedy = KUBERNETES_REMEDY
-    return SettingsError(f"{name}: {first['msg']}.", remedy=remedy)
+    return SettingsError(f"{name}: {first['msg'].removeprefix('Value error, ')}.", remedy=remedy)

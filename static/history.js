@@ -50,13 +50,28 @@
       button.textContent = isAll ? button.dataset.words : `${button.dataset.words} (${able.length})`;
       if (button.dataset.bulk === 'delete') ask(button, able);
     }
+    drawExport(chosen);
+  };
+
+  // The table of fields is one file of the jobs with fields alone, and says how many others it leaves out.
+  const drawExport = (chosen) => {
     const readable = chosen.filter((row) => row.dataset.can.split(' ').includes('export'));
+    const withFields = readable.filter((row) => row.dataset.task === 'fields');
+    const format = document.getElementById('bulk-format');
+    format.querySelector('[value=fields]').hidden = withFields.length === 0;
+    if (format.value === 'fields' && withFields.length === 0) format.value = 'txt';
+    const isTable = format.value === 'fields';
+    const exported = isTable ? withFields : readable;
+    const query = new URLSearchParams(exported.map((row) => ['job', row.dataset.job]));
+    if (!isTable) query.append('format', format.value);
     const link = document.getElementById('bulk-export');
-    const query = new URLSearchParams(readable.map((row) => ['job', row.dataset.job]));
-    query.append('format', document.getElementById('bulk-format').value);
-    link.href = `/files/export?${query}`;
-    link.textContent = readable.length === chosen.length ? 'Export' : `Export (${readable.length})`;
-    link.parentElement.hidden = readable.length === 0;
+    link.href = isTable ? `/files/fields.csv?${query}` : `/files/export?${query}`;
+    link.textContent = exported.length === chosen.length ? 'Export' : `Export (${exported.length})`;
+    link.parentElement.hidden = exported.length === 0;
+    const others = isTable ? chosen.filter((row) => row.dataset.task !== 'fields').length : 0;
+    const note = document.getElementById('bulk-left-out');
+    note.textContent = others ? `${counted(others, 'job')} of other tasks left out` : '';
+    note.hidden = others === 0;
   };
 
   const draw = () => {

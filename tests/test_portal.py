@@ -114,6 +114,13 @@ def test_settings_are_printed_with_secrets_masked_when_checked(tmp_path: Path) -
     assert "run python app.py migrate" in done.stdout
 
 
+def test_fleet_that_does_not_answer_is_told_when_settings_are_checked(tmp_path: Path) -> None:
+    socket = tmp_path / "control.sock"
+    done = _run({"PORTAL_DATA_DIR": str(tmp_path / "data"), "PORTAL_FLEET_URL": str(socket)}, "check")
+    assert done.returncode == 0, done.stderr
+    assert f"fleet at {socket}\n  The fleet does not answer" in done.stdout
+
+
 def test_start_is_refused_in_words_when_a_setting_is_unknown(tmp_path: Path) -> None:
     done = _run({"PORTAL_DATA_DIR": str(tmp_path), "PORTAL_PROT": "1"}, "serve")
     assert done.returncode == 2

@@ -39,7 +39,7 @@ def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> Non
     portal.command("admin", "create-tenant", "--name", "reader", "--email", "r@r.example", "--password", "read me now")
     key = portal.command("admin", "create-key", "--tenant", "reader", "--scopes", "ocr,read").strip()
     blocks = [block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "curl" in block]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     job = ""
     answers = []
     for block in blocks:
@@ -50,11 +50,13 @@ def test_curl_lines_run_as_printed(portal: RunningPortal, tmp_path: Path) -> Non
         )
         assert done.returncode == 0, done.stderr
         answers.append(done.stdout)
-        job = job or json.loads(done.stdout)["id"]
+        job = json.loads(done.stdout)["id"] if "-F files" in block else job
     assert json.loads(answers[0])["state"] == "succeeded"
     assert len(answers[1].split()) > 5
     asked = json.loads(answers[2])
     assert (asked["state"], asked["template"]["name"]) == ("succeeded", "receipt")
+    [corrected] = json.loads(answers[3])["documents"]
+    assert [value["value"] for value in corrected["values"] if value["checked_by"]] == [None, "19.00"]
 
 
 def test_no_placeholder_is_left() -> None:

@@ -30,6 +30,11 @@ def test_defaults_run_a_laptop_when_nothing_is_set() -> None:
         ("PORTAL_REGISTRATION", "opne", "README lists"),
         ("PORTAL_HOST_FILE", "/etc/hostname", "README lists"),
         ("PORTAL_TIME_ZONE", "Mars/Olympus", "README lists"),
+        ("PORTAL_FLEET_URL", "run/control.sock", "README lists"),
+        ("PORTAL_FLEET_URL", "http://box:70000", "README lists"),
+        ("PORTAL_FLEET_URL", "http://admin:hunter2@box:9000", "README lists"),
+        ("PORTAL_FLEET_URL", "http://box:9000/control", "README lists"),
+        ("PORTAL_FLEET_TOKEN", "t" * 40, "README lists"),
     ],
 )
 def test_start_is_refused_with_name_and_remedy_when_a_variable_is_wrong(
@@ -109,3 +114,32 @@ def test_proxies_are_networks_when_listed(monkeypatch: pytest.MonkeyPatch) -> No
 def test_settings_cannot_be_changed_after_the_start() -> None:
     with pytest.raises(Exception, match="frozen"):
         settings.load().server.port = 1
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("/run/ocr-fleet/control.sock", "/run/ocr-fleet/control.sock"),
+        ("unix:///run/ocr-fleet/control.sock", "/run/ocr-fleet/control.sock"),
+        ("https://gpu-box:9443/", "https://gpu-box:9443"),
+        ("http://[fd00::5]:9000", "http://[fd00::5]:9000"),
+    ],
+)
+def test_fleet_is_a_socket_or_a_url_with_its_token(monkeypatch: pytest.MonkeyPatch, given: str, kept: str) -> None:
+    monkeypatch.setenv("PORTAL_FLEET_URL", given)
+    if kept.startswith("http"):
+        with pytest.raises(SettingsError, match="PORTAL_FLEET_TOKEN"):
+            settings.load()
+        monkeypatch.setenv("PORTAL_FLEET_TOKEN", "t" * 40)
+    loaded = settings.load()
+    assert loaded.fleet.fleet_url == kept
+    assert "t" * 40 not in str(list(loaded.rows()))
+
+
+@pytest.mark.parametrize("token", ["short", "t" * 40 + "\nX-Other: header", "t" * 20 + " " + "t" * 20, "ü" * 40])
+def test_token_that_no_header_takes_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("PORTAL_FLEET_URL", "http://box:9000")
+    monkeypatch.setenv("PORTAL_FLEET_TOKEN", token)
+    with pytest.raises(SettingsError, match="PORTAL_FLEET_TOKEN") as refused:
+        settings.load()
+    assert token not in f"{refused.value.message} {refused.value.remedy}"

@@ -24,7 +24,8 @@ from portal.engine.fakes import FakeEngine, answers, fails
 from portal.jobs import endings, history, queries, templates
 from portal.jobs.bundle import write_bundle
 from portal.jobs.deletion import list_deletions
-from portal.jobs.fields import correct, document_fields
+from portal.jobs.field_table import write_field_table
+from portal.jobs.fields import Correction, correct, document_fields
 from portal.jobs.job_views import file_names
 from portal.jobs.price import price
 from portal.jobs.retry import retry
@@ -162,7 +163,7 @@ def test_every_statement_names_the_tenant_when_use_is_looked_at(scoped_bench: Be
             if standing.nearest is not None:
                 runs_out_at(session, alice.tenant_id, standing, standing.nearest)
             ask_for_more(session, alice, "pages_per_day", 10**6, "the archive")
-            close_notice(session, alice.tenant_id, Notice(Limit.PAGES_PER_DAY, day, 50), at=standing.period.at)
+            close_notice(session, alice.tenant_id, Notice(Limit.PAGES_PER_DAY, day, 50, 100), at=standing.period.at)
             change_time_zone(session, alice, "Europe/Berlin")
             file_names(session, alice.tenant_id, ["job_1"])
 
@@ -210,7 +211,8 @@ def test_every_statement_names_the_tenant_when_fields_are_corrected_and_the_tena
         templates.get_template(context, alice.tenant_id, "notes")
         templates.delete_template(context, alice, "notes")
         [job] = scoped_bench.run(submit(context, alice, [upload], order))
-        correct(context, alice, job.id, 1, "total", value="8")
+        correct(context, alice, job.id, [Correction(1, "total", "8")])
+        write_field_table(context, alice.tenant_id, [job.id], io.BytesIO())
         document_fields(context, alice.tenant_id, submit(context, alice, [upload], order).id)
         endings.delete(context, alice, job.id)
         list_deletions(context, alice.tenant_id)

@@ -12,7 +12,22 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from portal.api import admin, admin_plans, chat, deletions, engines, jobs, keys, members, ocr, probes, templates, usage
+from portal.api import (
+    admin,
+    admin_fleet,
+    admin_plans,
+    chat,
+    deletions,
+    engines,
+    fields,
+    jobs,
+    keys,
+    members,
+    ocr,
+    probes,
+    templates,
+    usage,
+)
 from portal.api.docs import reference_page
 from portal.api.incoming import remove_stale_folders
 from portal.api.openapi import base_url, openapi_document
@@ -23,9 +38,18 @@ from portal.services import Services
 __all__ = ["install", "router"]
 
 _PARTS = (
-    *(ocr.routes, chat.routes, jobs.routes, templates.routes, deletions.routes, engines.routes, usage.routes),
+    *(
+        ocr.routes,
+        chat.routes,
+        jobs.routes,
+        fields.routes,
+        templates.routes,
+        deletions.routes,
+        engines.routes,
+        usage.routes,
+    ),
     *(keys.me_routes, keys.routes, members.routes, members.invite_routes),
-    *(admin.routes, admin_plans.routes, probes.routes),
+    *(admin.routes, admin_plans.routes, admin_fleet.routes, probes.routes),
 )
 _ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 

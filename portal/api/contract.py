@@ -59,6 +59,8 @@ REFUSALS: Mapping[str, Refusal] = {
     "admin_only": Refusal(403, "Only a key of the portal's admin, with scope admin, may do this."),
     "not_found": Refusal(404, "It does not exist, or is another tenant's."),
     "api_key_unknown": Refusal(404, "There is no such key in your tenant."),
+    "fleet_not_configured": Refusal(404, "The portal was told of no fleet (PORTAL_FLEET_URL)."),
+    "instance_unknown": Refusal(404, "The fleet has no such instance."),
     "tenant_unknown": Refusal(404, "There is no such tenant."),
     "plan_unknown": Refusal(404, "There is no such plan."),
     "change_unknown": Refusal(404, "The tenant has no such change of limits."),
@@ -70,7 +72,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "job_not_finished": Refusal(
         409, "The job is queued or running; with partial=true: no page of it is read yet. Wait."
     ),
-    "no_fields": Refusal(409, "CSV is asked of a job that is not of the task fields."),
+    "no_fields": Refusal(409, "Fields, or a CSV of them, are asked of a job that is not of the task fields."),
     "no_result": Refusal(409, "The job is over and no page of it was read; its pages say why."),
     "page_not_failed": Refusal(409, "A page that is to be retried has not failed; only failed ones are."),
     "nothing_to_retry": Refusal(409, "No page of the job has failed."),
@@ -86,6 +88,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "plan_name_taken": Refusal(409, "A plan with this name exists."),
     "quota_request_decided": Refusal(409, "The request for more was granted or declined already."),
     "admin_tenant": Refusal(409, "The admin's own tenant can be neither suspended nor deleted."),
+    "fleet_conflict": Refusal(409, "The fleet cannot do that now; the detail says why."),
     "registration_fixed": Refusal(409, "PORTAL_REGISTRATION fixes who may sign up."),
     "tenant_name_taken": Refusal(409, "A tenant with this name exists."),
     "email_taken": Refusal(409, "The e-mail has an account."),
@@ -143,6 +146,7 @@ REFUSALS: Mapping[str, Refusal] = {
     ),
     "intake_busy": Refusal(503, "Too many files, of yours or of all, are being opened right now; see Retry-After."),
     "unavailable": Refusal(503, "A part that is needed does not answer; see Retry-After. A job_id: the job goes on."),
+    "fleet_unavailable": Refusal(503, "The fleet does not answer, or refuses the portal's token."),
     "storage_full": Refusal(503, "The portal's disk is full."),
     "storage_unavailable": Refusal(503, "The portal's storage does not work."),
     "engine_unavailable": Refusal(503, "The engine is away; jobs are taken and wait for it. See Retry-After."),

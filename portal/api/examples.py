@@ -18,6 +18,10 @@ CURL: Mapping[str, str] = {
     "get /v1/jobs/{job_id}/pages/{position}/image": (
         f'curl -sS "{{base}}/v1/jobs/$JOB/pages/1/image" {_AUTH} -o page-1.jpg'
     ),
+    "get /v1/jobs/{job_id}/fields": f'curl -sS "{{base}}/v1/jobs/$JOB/fields" {_AUTH}',
+    "patch /v1/jobs/{job_id}/fields": f"""curl -sS -X PATCH "{{base}}/v1/jobs/$JOB/fields" {_AUTH} \\
+  -H "Content-Type: application/json" \\
+  -d '{{"corrections": [{{"page": 1, "path": "total", "value": "19.00"}}]}}'""",
     "post /v1/jobs/{job_id}/cancel": f'curl -sS -X POST "{{base}}/v1/jobs/$JOB/cancel" {_AUTH}',
     "post /v1/jobs/{job_id}/retry": f"""curl -sS "{{base}}/v1/jobs/$JOB/retry?wait=30" {_AUTH} \\
   -H "Content-Type: application/json" -d '{{"pages": [1]}}'""",
@@ -80,6 +84,11 @@ CURL: Mapping[str, str] = {
     ),
     "post /v1/admin/dry-run": f"""curl -sS "{{base}}/v1/admin/dry-run" {_AUTH} \\
   -H "Content-Type: application/json" -d '{{"limits": {{"pages_per_day": 100}}}}'""",
+    "get /v1/admin/fleet": f'curl -sS "{{base}}/v1/admin/fleet" {_AUTH}',
+    "post /v1/admin/fleet/drain": f"""curl -sS "{{base}}/v1/admin/fleet/drain" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{"instance": 1}}'""",
+    "post /v1/admin/fleet/restart": f"""curl -sS "{{base}}/v1/admin/fleet/restart" {_AUTH} \\
+  -H "Content-Type: application/json" -d '{{}}'""",
     "get /v1/admin/audit": f'curl -sS "{{base}}/v1/admin/audit?action=limits.changed" {_AUTH}',
     "get /v1/admin/audit.csv": f'curl -sS "{{base}}/v1/admin/audit.csv" {_AUTH} -o audit.csv',
     "get /v1/members": f'curl -sS "{{base}}/v1/members" {_AUTH}',

@@ -286,11 +286,21 @@ class MeBody(_Body):
     standing: list[StandingBody] = Field(description="Each counted limit, what is used and left of it")
 
 
+class WorkerCountBody(_Body):
+    """How many vLLM instances read, of all."""
+
+    ready: int
+    total: int
+
+
 class ReadinessBody(_Body):
     """Whether work can be taken, part by part."""
 
     status: Literal["ready", "unready"]
     parts: dict[str, str]
+    workers: dict[str, WorkerCountBody] | None = Field(
+        default=None, description="Of a fleet (PORTAL_FLEET_URL) and of routers in front of engines, as seen last"
+    )
 
 
 def job_body(job: JobView) -> JobBody:

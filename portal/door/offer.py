@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.engine.base import Engine
-from portal.engine.translating import TranslatingEngine
+from portal.engine.placing import innermost
 from portal.engine.vllm.engine import VllmEngine
 from portal.engine.vllm.failures import away
 from portal.errors import TaskUnavailable
@@ -13,7 +13,7 @@ from portal.jobs.waiting import come_back_later
 
 def vllm_of(engine: Engine) -> VllmEngine | None:
     """The engine on vLLM behind this one, None where there is none and chats cannot be passed on."""
-    engine = engine.reader if isinstance(engine, TranslatingEngine) else engine
+    engine = innermost(engine)
     return engine if isinstance(engine, VllmEngine) else None
 
 

@@ -16,6 +16,7 @@ class Call:
     `reading` is the page as it was read before, where only a server beside the engine has failed since: it is not read
     again. Such a server has `second_seconds` (None: no bound), which begin when the engine calls `on_read`: from then
     on the engine itself is not needed any more.
+    `ends_at` is the time of the event loop at which nobody waits for the engine any more, None where that is not fixed.
     """
 
     request_id: str = ""
@@ -23,6 +24,7 @@ class Call:
     reading: PageText | None = None
     second_seconds: float | None = None
     on_read: Callable[[], None] | None = None
+    ends_at: float | None = None
 
 
 PLAIN_CALL: Final = Call()

@@ -10,15 +10,17 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import SecretStr
 
+from portal.domain import Mode
 from portal.engine.base import Engine
 from portal.engine.embedded import EmbeddedEngine, default_workers
 from portal.engine.engines_file import read_engines_file, server_options
+from portal.engine.placing import PlacingEngine, innermost
 from portal.engine.profiles import PROFILES, profile_for
 from portal.engine.profiles.base import LICENCE_SETTING
 from portal.engine.translating import TranslatingEngine
 from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.engine import VllmEngine
-from portal.engine.vllm.options import VllmOptions
+from portal.engine.vllm.options import NO_BOXES, ServerOptions, VllmOptions
 from portal.errors import SettingsError
 from portal.settings import EngineSettings
 
@@ -38,16 +40,27 @@ def configured_engines(settings: EngineSettings) -> list[Engine]:
         if isinstance(engine, VllmEngine):
             engine.fallback = _other(each, "fallback", each.fallback, engines)
             engine.picker = _picker(each, engines)
-    return [_translating(engine, settings) for engine in engines.values()]
+    seers = {each.name: _seer(each, engines) for each in options}
+    return [_placing(_translating(engine, settings), seers.get(name)) for name, engine in engines.items()]
 
 
 def serve_command(engine: Engine) -> str | None:
     """The `vllm serve` that the engine's profile asks for; None for an engine that is not on vLLM."""
-    engine = engine.reader if isinstance(engine, TranslatingEngine) else engine
-    if not isinstance(engine, VllmEngine):
+    options = _vllm_options(engine)
+    if options is None:
         return None
-    flags = (each.flag for each in engine.options.profile.serve_flags)
-    return " ".join(["vllm serve", engine.options.server.model, *flags])
+    return " ".join(["vllm serve", options.server.model, *(each.flag for each in options.profile.serve_flags)])
+
+
+def server_of(engine: Engine) -> ServerOptions | None:
+    """Where the engine's vLLM, or the router in front of several, is; None for an engine that is not on vLLM."""
+    options = _vllm_options(engine)
+    return None if options is None else options.server
+
+
+def _vllm_options(engine: Engine) -> VllmOptions | None:
+    engine = innermost(engine)
+    return engine.options if isinstance(engine, VllmEngine) else None
 
 
 def _options(settings: EngineSettings) -> tuple[VllmOptions, ...]:
@@ -127,3 +140,24 @@ def _picker(options: VllmOptions, engines: Mapping[str, Engine]) -> Engine | Non
             remedy="Name an engine with HunyuanOCR 1.0 or an instruction-following model, or the embedded one.",
         )
     return other
+
+
+def _seer(options: VllmOptions, engines: Mapping[str, Engine]) -> Engine | None:
+    """The engine whose lines give values their boxes; by itself the embedded one, where values would have none."""
+    if options.boxes_with == NO_BOXES:
+        return None
+    if options.boxes_with is None:
+        has_boxes = Mode.SPOTTING in options.profile.modes or options.fields_with == "embedded"
+        return None if has_boxes else engines.get("embedded")
+    other = _other(options, "boxes_with", options.boxes_with, engines)
+    if isinstance(other, VllmEngine) and Mode.SPOTTING not in other.capability.modes:
+        raise SettingsError(
+            f"PORTAL_ENGINES_FILE: boxes_with of engine {options.name} names {options.boxes_with}, and "
+            f"{other.options.profile.title} reads no lines with boxes.",
+            remedy="Name the embedded engine or one with HunyuanOCR, or 'off'.",
+        )
+    return other
+
+
+def _placing(engine: Engine, seer: Engine | None) -> Engine:
+    return engine if seer is None else PlacingEngine(engine, seer)

@@ -10,6 +10,7 @@
     scores = false                         # ask for confidence
     fallback = "hunyuan"                   # reads a page that loops here
     fields_with = "qwen"                   # picks the fields of pages read here
+    boxes_with = "hunyuan"                 # its lines give those values their boxes; "off" for none
     first_token_seconds = 60
     silence_seconds = 20
 
@@ -30,11 +31,11 @@ from pydantic import SecretStr
 
 from portal.engine.profiles import PROFILES, profile_for
 from portal.engine.profiles.base import Profile
-from portal.engine.vllm.options import DEFAULT_SLOTS, ServerOptions, VllmOptions
+from portal.engine.vllm.options import DEFAULT_SLOTS, NO_BOXES, ServerOptions, VllmOptions
 from portal.errors import SettingsError
 
-RESERVED: Final = frozenset({"default", "embedded"})
-_TEXTS: Final = ("name", "url", "model", "profile", "key_file", "fallback", "fields_with")
+RESERVED: Final = frozenset({"default", "embedded", NO_BOXES})
+_TEXTS: Final = ("name", "url", "model", "profile", "key_file", "fallback", "fields_with", "boxes_with")
 _NUMBERS: Final = {"slots": (1, 1024), "first_token_seconds": (1, 3600), "silence_seconds": (1, 3600)}
 _KEYS: Final = (*_TEXTS, *_NUMBERS, "scores")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -106,6 +107,7 @@ def _engine(table: Any, place: str) -> VllmOptions:
         asks_scores=_flag(table, "scores", place),
         fallback=text.get("fallback"),
         fields_with=text.get("fields_with"),
+        boxes_with=text.get("boxes_with"),
     )
 
 
@@ -167,7 +169,7 @@ def _checked_name(name: str, place: str) -> str:
     if not _NAME.fullmatch(name) or name in RESERVED:
         raise _wrong(
             f"{place}: '{_shown(name)}' cannot be a name",
-            "Use small letters, digits, dots and dashes, at most 40; not 'default' or 'embedded'.",
+            "Use small letters, digits, dots and dashes, at most 40; not 'default', 'embedded' or 'off'.",
         )
     return name
 

@@ -33,9 +33,7 @@ def write_bundle(
     Raises NotFound when one is missing or another tenant's, Conflict when nothing of one was read yet, and
     InvalidRequest for none or more than MAX_JOBS, and (export_too_large) when the zip would pass `max_bytes`.
     """
-    chosen = list(dict.fromkeys(job_ids))
-    if not 1 <= len(chosen) <= MAX_JOBS:
-        raise InvalidRequest(f"An export takes 1 to {MAX_JOBS} jobs.", remedy="Select fewer jobs.")
+    chosen = distinct_jobs(job_ids)
     taken: set[str] = set()
     receipts: list[tuple[str, JobView]] = []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
@@ -47,13 +45,22 @@ def write_bundle(
             with bundle.open(name, "w") as file:
                 for chunk in found.chunks:
                     file.write(chunk)
-                    _refuse_beyond(target, max_bytes)
-            _refuse_beyond(target, max_bytes)  # what the compressor still held
+                    refuse_beyond(target, max_bytes)
+            refuse_beyond(target, max_bytes)  # what the compressor still held
             receipts.append((name.filename, job))
         _write_receipts(bundle, receipts, taken)
 
 
-def _refuse_beyond(target: IO[bytes], max_bytes: int) -> None:
+def distinct_jobs(job_ids: Sequence[str]) -> list[str]:
+    """Each once, in order. Raises InvalidRequest for none, and for more than MAX_JOBS."""
+    chosen = list(dict.fromkeys(job_ids))
+    if not 1 <= len(chosen) <= MAX_JOBS:
+        raise InvalidRequest(f"An export takes 1 to {MAX_JOBS} jobs.", remedy="Select fewer jobs.")
+    return chosen
+
+
+def refuse_beyond(target: IO[bytes], max_bytes: int) -> None:
+    """Raises InvalidRequest (export_too_large) when more than `max_bytes` were written to `target`."""
     if target.tell() > max_bytes:
         raise InvalidRequest(
             f"The export would be larger than {max_bytes // 2**20} MB.",

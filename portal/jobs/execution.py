@@ -138,7 +138,7 @@ async def _read(
     is_pausing = False
     try:
         async with asyncio.timeout(page_seconds) as deadline:
-            asked = _call(context, claim, partial(_go_beside, deadline, place))
+            asked = replace(_call(context, claim, partial(_go_beside, deadline, place)), ends_at=deadline.when())
             while True:
                 attempt = claim.attempt + len(failures)
                 call = replace(asked, request_id=f"{claim.page_id}-{attempt}")

@@ -11,8 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
+from models.base import now
 from portal import audit
-from portal.domain import FieldOriginal, FieldSpec, FieldState, FieldType, FieldValue, PageState, Principal, Scope
+from portal.domain import FieldOriginal, FieldSpec, FieldState, FieldType, FieldValue, PageState, Principal, Scope, Task
 from portal.engine.fields.documents import judged, merged, needs_check
 from portal.engine.fields.values import normalised
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -21,6 +22,7 @@ from portal.jobs.context import JobContext
 from portal.results.serial import field_from_json, field_to_json
 
 MAX_VALUE = 2000
+MAX_CORRECTIONS = 200
 _PATH = re.compile(r"(?P<name>.+?)(?:\[(?P<at>\d{1,4})\](?:\.(?P<column>.+))?)?")
 
 
@@ -43,12 +45,12 @@ class DocumentFields:
 def document_fields(
     context: JobContext, tenant_id: str, job_id: str
 ) -> tuple[tuple[FieldSpec, ...], list[DocumentFields]]:
-    """What was asked, and each document's values in the order of the job. Raises NotFound."""
+    """What was asked, and each document's values in the order of the job. Raises NotFound, Conflict (no_fields)."""
     with context.database.reading() as session:
         job = session.scalars(select(Job).where(Job.tenant_id == tenant_id, Job.id == job_id)).one_or_none()
         if job is None:
             raise NotFound("There is no such job.")
-        specs = claims.prompt_of(job).fields
+        specs = _specs(job)
         rows = session.execute(
             select(Page.document_id, DocumentRow.file_name, Page.position, Page.state, Page.fields)
             .join(DocumentRow, DocumentRow.id == Page.document_id)
@@ -58,39 +60,69 @@ def document_fields(
     return specs, list(_documents(specs, rows))
 
 
-def correct(
-    context: JobContext, principal: Principal, job_id: str, position: int, path: str, *, value: str | None
-) -> None:
-    """Sets a value of a page's fields to what a person says, None for 'not there'; what was read is kept beside it.
+@dataclass(frozen=True)
+class Correction:
+    """What a person says of one value: the position of its page, its path (results.field_paths), the value itself.
 
-    `path` is a field's name, `name[1]` for the second of several, `items[0].amount` for a cell. The same value again
-    is a check of it. Raises NotFound, Forbidden, Conflict while the page has no fields, InvalidRequest for a value
-    that is none of the field's type.
+    None is 'not there'; the value that it has already is a check of it.
+    """
+
+    position: int
+    path: str
+    value: str | None
+
+
+def correct(context: JobContext, principal: Principal, job_id: str, corrections: Sequence[Correction]) -> None:
+    """Sets values of a job's fields to what a person says, all or none; what was read is kept beside each.
+
+    Rules are judged anew whenever the fields are shown; nothing is charged. Raises Forbidden, NotFound for a job or a
+    page that is not there, Conflict for a job without fields (no_fields) and while a page has none, InvalidRequest for
+    no or more than MAX_CORRECTIONS corrections, a path that the page has not, a value that is none of the field's type.
     """
     if Scope.OCR not in principal.scopes:
         raise Forbidden("This key may not change jobs.", remedy="Use a key with the scope 'ocr'.")
+    if not 1 <= len(corrections) <= MAX_CORRECTIONS:
+        raise InvalidRequest(f"Correct 1 to {MAX_CORRECTIONS} values at once.", remedy="Send fewer, several times.")
     with context.database.transaction() as session:
         job = claims.locked_job(session, principal.tenant_id, job_id)
-        page = None if job is None else _page(session, principal.tenant_id, job_id, position)
-        if job is None or page is None:
-            raise NotFound("There is no such page.")
-        if page.state != PageState.SUCCEEDED or page.fields is None:
-            raise Conflict("This page has no fields to correct.", remedy="Wait until it has been read.")
-        specs = claims.prompt_of(job).fields
-        corrected = _corrected(page.fields, specs, path, value, by=principal.label)
-        if page.result is not None and "fields" not in page.result:
-            page.result = {**page.result, "fields": page.fields}  # what re-runs take (portal/jobs/reruns.py)
-        page.fields = corrected
-        audit.record(
-            session,
-            "field.corrected",
-            actor=principal.label,
-            tenant_id=principal.tenant_id,
-            target=job_id,
-            address=principal.address,
-            position=position,
-            path=path[:200],
-        )
+        if job is None:
+            raise NotFound("There is no such job.")
+        for correction in corrections:
+            try:
+                _correct_one(session, principal, job, correction)
+            except InvalidRequest as error:
+                if len(corrections) == 1:
+                    raise
+                raise _named(error, correction) from error
+
+
+def _correct_one(session: Session, principal: Principal, job: Job, correction: Correction) -> None:
+    specs = _specs(job)
+    page = _page(session, principal.tenant_id, job.id, correction.position)
+    if page is None:
+        raise NotFound("There is no such page.")
+    if page.state != PageState.SUCCEEDED or page.fields is None:
+        raise Conflict("This page has no fields to correct.", remedy="Wait until it has been read.")
+    corrected = _corrected(page.fields, specs, correction.path, correction.value, by=principal.label)
+    if page.result is not None and "fields" not in page.result:
+        page.result = {**page.result, "fields": page.fields}  # what re-runs take (portal/jobs/reruns.py)
+    page.fields = corrected
+    audit.record(
+        session,
+        "field.corrected",
+        actor=principal.label,
+        tenant_id=principal.tenant_id,
+        target=job.id,
+        address=principal.address,
+        position=correction.position,
+        path=correction.path[:200],
+    )
+
+
+def _named(error: InvalidRequest, correction: Correction) -> InvalidRequest:
+    """The refusal with the value that it is about; nothing was changed of the others either."""
+    told = f"Page {correction.position}, {correction.path[:100]}: {error.message} No value was changed."
+    return InvalidRequest(told, remedy=error.remedy)
 
 
 def _documents(specs: Sequence[FieldSpec], rows: Sequence[Any]) -> Iterator[DocumentFields]:
@@ -101,6 +133,13 @@ def _documents(specs: Sequence[FieldSpec], rows: Sequence[Any]) -> Iterator[Docu
         found = [(page.position, tuple(map(field_from_json, page.fields))) for page in pages if page.fields is not None]
         values = judged(specs, merged(specs, found)) if found else ()
         yield DocumentFields(document_id, pages[0].file_name, pages[0].position, bool(found), values)
+
+
+def _specs(job: Job) -> tuple[FieldSpec, ...]:
+    prompt = claims.prompt_of(job)
+    if prompt.task is not Task.FIELDS:
+        raise Conflict("The job has no fields.", code="no_fields", remedy="Submit the file with task=fields.")
+    return prompt.fields
 
 
 def _page(session: Session, tenant_id: str, job_id: str, position: int) -> Page | None:
@@ -170,6 +209,7 @@ def _checked(value: FieldValue, spec: FieldSpec, given: str | None, *, by: str) 
         messages=(),
         original=None if is_as_read else original,
         checked_by=by,
+        checked_at=now(),
     )
 
 

@@ -17,7 +17,8 @@ from portal.domain import FieldSpec, FieldValue, Translation
 from portal.languages import language_name
 from portal.results.assembly import ReadPage, absence, shown_text
 from portal.results.field_csv import field_csv
-from portal.results.serial import field_to_json, page_text_to_json
+from portal.results.field_paths import fields_with_paths
+from portal.results.serial import page_text_to_json
 
 Boundary = Literal["start", "document", "page"]
 
@@ -167,7 +168,7 @@ def _json(job_header: Mapping[str, Any], pages: Iterable[ReadPage], fields: Fiel
 
 def _document_fields(fields: FieldTable, document_id: str) -> dict[str, Any]:
     _, is_to_check, values = fields.documents.get(document_id, ("", False, ()))
-    return {"needs_check": is_to_check, "fields": [field_to_json(value) for value in values]}
+    return {"needs_check": is_to_check, "fields": fields_with_paths(fields.specs, values)}
 
 
 def _with_open_list(content: Mapping[str, Any]) -> str:

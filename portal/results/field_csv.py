@@ -12,17 +12,45 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from portal.domain import FieldSpec, FieldType, FieldValue
 
+# File name, whether a person is to check it, and its values: none when nothing of it was read.
+Document = tuple[str, bool, Sequence[FieldValue]]
+# A field's name alone; with a name of a column of rows; with None for the currency of an amount.
+_Column = tuple[str] | tuple[str, str | None]
+
 BYTE_ORDER_MARK = "\ufeff"
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?\d[\d.,' ]*")
 
 
-def field_csv(specs: Sequence[FieldSpec], documents: Iterable[tuple[str, bool, Sequence[FieldValue]]]) -> Iterator[str]:
-    """The lines: a head, then for each (file name, whether it needs a check, values) its own."""
-    yield BYTE_ORDER_MARK + _line(["file", "to_check", *_heads(specs)])
-    for file_name, is_to_check, values in documents:
-        for cells in _rows(specs, values):
-            yield _line([file_name, "yes" if is_to_check else "no", *cells])
+def field_csv(specs: Sequence[FieldSpec], documents: Iterable[Document]) -> Iterator[str]:
+    """The lines of one job: a head, then for each document its own."""
+    yield BYTE_ORDER_MARK + _line(["file", "to_check", *map(_head, _columns(specs))])
+    for document in documents:
+        for cells in _rows(specs, document[2]):
+            yield _line([document[0], _to_check(document), *cells])
+
+
+class FieldColumns:
+    """One table over jobs that asked for different fields: all columns, in the order they first come."""
+
+    def __init__(self, asked: Iterable[Sequence[FieldSpec]]) -> None:
+        self._columns = list(dict.fromkeys(column for specs in asked for column in _columns(specs)))
+
+    def head(self) -> str:
+        """The first line."""
+        return BYTE_ORDER_MARK + _line(["file", "job", "to_check", *map(_head, self._columns)])
+
+    def lines(self, specs: Sequence[FieldSpec], job_id: str, document: Document) -> Iterator[str]:
+        """A document's lines; what its job, which asked for `specs`, did not ask for is empty."""
+        for cells in _rows(specs, document[2]):
+            by_column = dict(zip(_columns(specs), cells, strict=True))
+            given = [by_column.get(column, "") for column in self._columns]
+            yield _line([document[0], job_id, _to_check(document), *given])
+
+
+def _to_check(document: Document) -> str:
+    _, is_to_check, values = document
+    return "not read" if not values else "yes" if is_to_check else "no"
 
 
 def guarded(text: str) -> str:
@@ -31,14 +59,18 @@ def guarded(text: str) -> str:
     return f"'{text}" if is_formula else text
 
 
-def _heads(specs: Sequence[FieldSpec]) -> Iterator[str]:
+def _columns(specs: Sequence[FieldSpec]) -> Iterator[_Column]:
     for spec in specs:
         if spec.type is FieldType.ROWS:
-            yield from (f"{spec.name}.{child.name}" for child in spec.children)
+            yield from ((spec.name, child.name) for child in spec.children)
             continue
-        yield spec.name
+        yield (spec.name,)
         if spec.type is FieldType.MONEY:
-            yield f"{spec.name}.currency"
+            yield (spec.name, None)
+
+
+def _head(column: _Column) -> str:
+    return ".".join(part or "currency" for part in column)
 
 
 def _rows(specs: Sequence[FieldSpec], values: Sequence[FieldValue]) -> Iterator[list[str]]:

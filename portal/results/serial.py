@@ -11,6 +11,7 @@ for the task fields `fields` (see field_to_json). Boxes are pixels of the uprigh
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from portal.domain import Block, FieldOriginal, FieldState, FieldValue, Line, PageText, Translation
@@ -60,7 +61,7 @@ def field_to_json(value: FieldValue) -> dict[str, Any]:
 
     Keys: name, value (normalised, null where none was found), raw (as the page says it), currency, page (position in
     the job), box, quad, score, how (it was found), state "read" | "checked" | "rule_failed", messages, original {value,
-    raw, currency} (null unless a person corrected it), checked_by, rows (of such values).
+    raw, currency} (null unless a person corrected it), checked_by, checked_at (ISO 8601), rows (of such values).
     """
     original = value.original
     return {
@@ -79,6 +80,7 @@ def field_to_json(value: FieldValue) -> dict[str, Any]:
         if original is None
         else {"value": _text(original.value), "raw": _text(original.raw), "currency": original.currency},
         "checked_by": value.checked_by,
+        "checked_at": None if value.checked_at is None else value.checked_at.isoformat(),
         "rows": [[field_to_json(cell) for cell in row] for row in value.rows],
     }
 
@@ -86,6 +88,7 @@ def field_to_json(value: FieldValue) -> dict[str, Any]:
 def field_from_json(stored: dict[str, Any]) -> FieldValue:
     """The inverse of field_to_json."""
     box, quad, original = stored["box"], stored["quad"], stored["original"]
+    checked_at = stored.get("checked_at")  # values checked before this was noted have none
     return FieldValue(
         name=stored["name"],
         value=stored["value"],
@@ -100,6 +103,7 @@ def field_from_json(stored: dict[str, Any]) -> FieldValue:
         messages=tuple(stored["messages"]),
         original=None if original is None else FieldOriginal(**original),
         checked_by=stored["checked_by"],
+        checked_at=None if checked_at is None else datetime.fromisoformat(checked_at),
         rows=tuple(tuple(field_from_json(cell) for cell in row) for row in stored["rows"]),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class FleetControl:
 
     socket_path: Path | None = None
     url: str = "http://fleet"
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
     def status(self) -> dict[str, Any]:
         """Store, router and instances as they are now. Raises PortalError."""
@@ -54,6 +54,8 @@ class FleetControl:
             with httpx.Client(transport=transport, trust_env=False, timeout=seconds, headers=headers) as client:
                 answer = client.request(method, f"{self.url}{path}")
                 body: dict[str, Any] = answer.json()
+            if not isinstance(body, dict):
+                raise ValueError("what answers is no fleet")
         except (httpx.HTTPError, OSError, ValueError) as error:
             raise Unavailable(
                 f"The fleet does not answer at {self.socket_path or self.url}: {error}.",

@@ -40,18 +40,37 @@ class Overview:
     oldest_seconds: float | None
 
 
+@dataclass(frozen=True)
+class Queue:
+    """All tenants' pages now. `oldest_seconds` as in the overview."""
+
+    queued_pages: int
+    running_pages: int
+    oldest_seconds: float | None
+
+
 def overview(session: Session, *, at: datetime | None = None) -> Overview:
     """Of all tenants, at the aware moment `at` (now)."""
     at = at or now()
     first = at - timedelta(days=DAYS - 1)
     names = [f"{first + timedelta(days=number):%Y-%m-%d}" for number in range(DAYS)]
-    queued, oldest = _queue(session)
+    queue = queue_now(session, at=at)
     return Overview(
         days=_days(session, names),
         tenants=_tenants(session, names[0]),
+        queued_pages=queue.queued_pages,
+        running_pages=queue.running_pages,
+        oldest_seconds=queue.oldest_seconds,
+    )
+
+
+def queue_now(session: Session, *, at: datetime | None = None) -> Queue:
+    """What waits and what is read at the aware moment `at` (now)."""
+    queued, oldest = _queue(session)
+    return Queue(
         queued_pages=queued,
         running_pages=session.scalar(select(func.count()).where(Page.state == PageState.RUNNING)) or 0,
-        oldest_seconds=max(0.0, (at - oldest).total_seconds()) if oldest else None,
+        oldest_seconds=max(0.0, ((at or now()) - oldest).total_seconds()) if oldest else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The Admin page: tenants, requests for more, plans, dry run, audit log and overview; for the portal's admins alone.
+"""The Admin page: tenants, requests for more, plans, dry run, audit log, overview, fleet; for the portal's admins.
 
 What is shown stands in the address (`/admin?tab=…`). The page is refused to others before it is served (the guard),
 and each event asks again here: Gradio answers events without the page.
@@ -26,6 +26,7 @@ from portal.tenancy.dry_run import dry_run
 from portal.tenancy.inventory import inventory_of
 from portal.tenancy.overview import overview
 from portal.ui import admin_audit, admin_plans, admin_tenants, identity, markup, messages, shell
+from portal.ui.admin_fleet import FleetTab
 from portal.ui.admin_forms import FORMS_JS, Sent, done_mark
 from portal.usage import limit_edits, plans, quota_decisions
 from portal.usage.limit_values import parsed
@@ -38,6 +39,7 @@ TABS = {
     "dry-run": "Dry run",
     "audit": "Audit",
     "overview": "Overview",
+    "fleet": "Fleet",
 }
 _AUDIT_PAGE = 50
 _SHOWING = ("preview", "dismiss", "dry-run")  # they change nothing
@@ -59,6 +61,7 @@ class AdminPage:
             ),
             "audit": self._audit,
             "overview": lambda session, _who, _asked: admin_audit.overview(overview(session)),
+            "fleet": lambda _session, _who, _asked: Markup(""),  # FleetTab's own place
         }
         self._actions: dict[str, Callable[[Any, Principal, Sent], Markup]] = {
             "preview": _preview,
@@ -82,9 +85,10 @@ class AdminPage:
         shell.on(page.load, messages.told(self._load), outputs=[head, body])
         for place in (notice, body):
             shell.on(place.submit, self._act, outputs=[notice, body])
+        FleetTab(self._services).lay(page)
 
     def _load(self, request: gr.Request) -> tuple[Markup, Markup]:
-        who = _admin(request)
+        who = identity.admin_of(request)
         tab = _tab(request)
         try:
             return _head(tab), self._body(who, request, is_audited=True)
@@ -99,7 +103,7 @@ class AdminPage:
             return messages.inline(error), gr.skip()
 
     def _acted(self, sent: Sent, request: gr.Request) -> tuple[Any, Any]:
-        who = _admin(request)
+        who = identity.admin_of(request)
         try:
             notice = self._done(who, sent)
         except Conflict as error:
@@ -183,13 +187,6 @@ class AdminPage:
             self._services.database, self._services.jobs.storage, who, sent.target, typed_name=sent.text("name")
         )
         return admin_tenants.deleted(sent.text("name"), gone)
-
-
-def _admin(request: gr.Request) -> Principal:
-    principal = identity.principal_of(request)
-    if not principal.is_admin:
-        raise NotFound("There is no such page.", remedy="Go to the start page.")
-    return principal
 
 
 def _tab(request: gr.Request) -> str:

@@ -10,6 +10,7 @@ from portal.domain import Principal
 from portal.errors import InvalidRequest
 from portal.jobs import fields
 from portal.jobs.context import JobContext
+from portal.jobs.fields import Correction
 
 _MOST_TARGET = 10_000
 
@@ -21,7 +22,7 @@ def correct(context: JobContext, principal: Principal, job_id: str, target: obje
     is_whole = isinstance(position, int) and isinstance(path, str) and isinstance(value, str | None)
     if not is_whole or not 1 <= int(str(position)) < 2**31:
         raise InvalidRequest("That value cannot be corrected.", remedy="Reload the page.")
-    fields.correct(context, principal, job_id, int(str(position)), str(path), value=value)
+    fields.correct(context, principal, job_id, [Correction(int(str(position)), str(path), value)])
 
 
 def told(target: object, problem: str | None) -> dict[str, Any]:

@@ -21,7 +21,8 @@ _HINTS = {
     Group.RUNNING: "You can close this page: the work goes on.",
     Group.DONE: "",
 }
-_FORMATS = {ExportFormat.TXT: "Text", ExportFormat.MARKDOWN: "Markdown", ExportFormat.JSON: "JSON"}
+_FORMATS = {ExportFormat.TXT.value: "Text", ExportFormat.MARKDOWN.value: "Markdown", ExportFormat.JSON.value: "JSON"}
+_TABLE = ("fields", "Fields (CSV)")
 _REASONS = {
     "asked": "deleted by {actor}",
     "retention": "deleted at the end of its retention",
@@ -80,13 +81,14 @@ def bar() -> Markup:
         for action, label, style in _BULK
     )
     formats = markup.joined(
-        Markup('<option value="{}">{}</option>').format(name.value, label) for name, label in _FORMATS.items()
+        Markup('<option value="{}">{}</option>').format(name, label) for name, label in (*_FORMATS.items(), _TABLE)
     )
     return Markup(
         '<section class="bulk" aria-label="Selected jobs" hidden><b id="bulk-count" role="status"></b>'
         '<div class="bulk-actions">{}<span class="bulk-export"><label for="bulk-format" class="for-readers">'
         'Format of the export</label><select id="bulk-format">{}</select>'
         '<a class="button" id="bulk-export" download>Export</a></span></div>'
+        '<small id="bulk-left-out" role="status" hidden></small>'
         '<button type="button" class="quiet" id="bulk-clear">Clear selection</button></section>'
     ).format(actions, formats)
 
@@ -181,7 +183,7 @@ def _group(shown: Shown, asked: Asked, now: datetime) -> Markup:
 def _row(job: JobView, now: datetime) -> Markup:
     name = job_view.heading(job)
     return Markup(
-        '<li class="entry job-entry" data-job="{0}" data-can="{1}" data-name="{2}">'
+        '<li class="entry job-entry" data-job="{0}" data-can="{1}" data-name="{2}" data-task="{7}">'
         '<label class="tick"><input type="checkbox" class="select-job" aria-label="Select {2}"></label>'
         '<div class="entry-main"><a class="entry-title" href="/?job={0}">{2}</a>'
         '<p class="entry-facts">{3}</p></div><div class="entry-state">{4}<small>{5}</small></div>'
@@ -194,6 +196,7 @@ def _row(job: JobView, now: datetime) -> Markup:
         markup.badge(job.state, words.JOB_STATES[job.state]),
         _counts(job),
         _action(job, name),
+        job.prompt.task.value,
     )
 
 

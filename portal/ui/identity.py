@@ -14,7 +14,7 @@ import gradio as gr
 import structlog
 
 from portal.domain import Principal
-from portal.errors import Unauthenticated
+from portal.errors import NotFound, Unauthenticated
 from portal.settings import Settings
 
 
@@ -23,6 +23,14 @@ def principal_of(request: gr.Request) -> Principal:
     principal = _state(request).get("principal")
     if not isinstance(principal, Principal):
         raise Unauthenticated("You are signed out.", remedy="Reload the page and sign in again.")
+    return principal
+
+
+def admin_of(request: gr.Request) -> Principal:
+    """The proven caller, an admin of the portal. Raises NotFound for everybody else."""
+    principal = principal_of(request)
+    if not principal.is_admin:
+        raise NotFound("There is no such page.", remedy="Go to the start page.")
     return principal
 
 

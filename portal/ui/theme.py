@@ -33,6 +33,7 @@ _HEAD = """
 <link rel="stylesheet" href="/static/viewer.css">
 <link rel="stylesheet" href="/static/fields.css">
 <link rel="stylesheet" href="/static/admin.css">
+<link rel="stylesheet" href="/static/fleet.css">
 <link rel="stylesheet" href="/static/print.css" media="print">
 """
 

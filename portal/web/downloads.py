@@ -24,24 +24,27 @@ from portal.documents.thumbnails import thumbnail
 from portal.errors import NotFound, PortalError, Unavailable
 from portal.http.audit_csv import audit_csv, filters_of
 from portal.http.downloads import NOTHING_RUNS, download_headers, result_download
+from portal.http.field_reading import fields_json
 from portal.http.given import PortalServices, giving
 from portal.http.ids import JobId, possible_id
 from portal.http.problems import log_refusal, problem
 from portal.http.usage_csv import usage_csv
 from portal.jobs import queries
 from portal.jobs.bundle import write_bundle
+from portal.jobs.field_table import write_field_table
 from portal.jobs.fields import document_fields
 from portal.results.export import ExportFormat
 from portal.services import Services
 from portal.usage.reports import MAX_DAYS, last_days
 from portal.usage.standing import standing_of
 from portal.web.browsers import MemberBrowser, SignedInBrowser
-from portal.web.field_reading import fields_json
 from portal.web.page_reading import page_reading_json
 from portal.web.refusals import is_navigation
 
 _CHUNK_BYTES = 2**16
 _MAX_POSITION = 2**31 - 1  # what the column holds
+
+ChosenJobs = Annotated[list[Annotated[str, AfterValidator(possible_id)]], Query()]
 
 
 class _FileRoute(APIRoute):
@@ -73,6 +76,7 @@ def router(services: Services) -> APIRouter:
     routes.add_api_route("/jobs/{job_id}/result", _result, methods=["GET"])
     routes.add_api_route("/jobs/{job_id}/fields.json", _fields, methods=["GET"])
     routes.add_api_route("/export", _export, methods=["GET"])
+    routes.add_api_route("/fields.csv", _field_table, methods=["GET"])
     routes.add_api_route("/usage.csv", _usage, methods=["GET"])
     routes.add_api_route("/admin/audit.csv", _audit_csv, methods=["GET"])
     # Before the plain .jpg, whose position would take "1.small" for a number.
@@ -93,30 +97,43 @@ def _result(
 def _export(
     browser: MemberBrowser,
     services: PortalServices,
-    job: Annotated[list[Annotated[str, AfterValidator(possible_id)]], Query()],
+    job: ChosenJobs,
     format: ExportFormat = ExportFormat.TXT,
 ) -> Response:
-    """Several jobs as one zip, written to a file without a name, so that nothing is left of it however this ends."""
+    """Several jobs as one zip."""
     tenant_id = browser.signed_in.principal.tenant_id
-    chunks = _zipped(services, tenant_id, partial(write_bundle, services.jobs, tenant_id, job, format))
-    length = next(chunks)  # the zip is complete; from here on the generator holds it, and ends with the answer
+    chunks = _written(services, tenant_id, partial(write_bundle, services.jobs, tenant_id, job, format))
+    return _saved(chunks, f"jobs-{now():%Y-%m-%d}-{format}.zip", "application/zip")
+
+
+def _field_table(browser: MemberBrowser, services: PortalServices, job: ChosenJobs) -> Response:
+    """The fields of several jobs as one CSV; jobs of other tasks are left out of it."""
+    tenant_id = browser.signed_in.principal.tenant_id
+    chunks = _written(services, tenant_id, partial(write_field_table, services.jobs, tenant_id, job))
+    return _saved(chunks, f"fields-{now():%Y-%m-%d}.csv", "text/csv; charset=utf-8")
+
+
+def _saved(chunks: Iterator[bytes], file_name: str, media_type: str) -> Response:
+    length = next(chunks)  # the file is complete; from here on the generator holds it, and ends with the answer
     own = {"Content-Length": length.decode(), "Cache-Control": "no-store"}
-    headers = download_headers(f"jobs-{now():%Y-%m-%d}-{format}.zip") | own
-    return StreamingResponse(chunks, media_type="application/zip", headers=headers)
+    return StreamingResponse(chunks, media_type=media_type, headers=download_headers(file_name) | own)
 
 
-def _zipped(services: Services, tenant_id: str, write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
-    """First the zip's length as digits, then the zip; one of the tenant's turns is taken until it is all read."""
+def _written(services: Services, tenant_id: str, write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
+    """First the file's length as digits, then the file; one of the tenant's turns is taken until it is all read.
+
+    It is written to a file without a name, so that nothing is left of it however this ends.
+    """
     with services.jobs.heavy_reads.exports.one(tenant_id):
         with storage_errors():
-            zipped = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  closed below
-        with zipped:
+            written = tempfile.TemporaryFile(dir=services.settings.store.data_dir)  # noqa: SIM115  closed below
+        with written:
             with storage_errors():
-                write(zipped)
-                length = zipped.tell()
-                zipped.seek(0)
+                write(written)
+                length = written.tell()
+                written.seek(0)
             yield str(length).encode()
-            while chunk := zipped.read(_CHUNK_BYTES):
+            while chunk := written.read(_CHUNK_BYTES):
                 yield chunk
 
 

@@ -1,9 +1,9 @@
 """One page as the browser's viewer is given it: JSON data, which the viewer draws as text and shapes, never as HTML.
 
 Keys: position, number, file_name, state, is_blank, error {message, remedy} or null, has_image, lines_to_check (null
-where there is no score), page_text (results.serial) or null, language (of its text, null where that is not clear),
-block_markdown (one for each block of page_text), translation {language, name, untranslated, lines (texts), blocks} or
-null.
+where there is no score), page_text (results.serial) or null, places (lines [{text, box, score, quad}] of values that
+stand in no line of it), language (of its text, null where that is not clear), block_markdown (one for each block of
+page_text), translation {language, name, untranslated, lines (texts), blocks} or null.
 """
 
 from __future__ import annotations
@@ -34,11 +34,23 @@ def page_reading_json(reading: PageReading) -> bytes:
         "has_image": reading.has_image,
         "lines_to_check": None if reading.text is None else reading.text.lines_to_check,
         "page_text": None if reading.text is None else page_text_to_json(reading.text),
+        "places": [] if reading.text is None else _places(reading.text),
         "language": None if reading.text is None else language_of(reading.text.text),
         "block_markdown": [] if reading.text is None else _block_markdown(reading.text),
         "translation": None if reading.text is None else _translation(reading.text),
     }
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
+
+
+def _places(text: PageText) -> list[dict[str, Any]]:
+    """Where values of the fields stand that stand in none of the page's lines, as lines of their own."""
+    values = [cell for value in text.fields or () for cell in (value, *(cell for row in value.rows for cell in row))]
+    own = {line.box for line in text.lines}
+    found = {value.box: value for value in values if value.box is not None and value.box not in own}
+    return [
+        {"text": value.raw or value.value or "", "box": box, "score": None, "quad": value.quad}
+        for box, value in found.items()
+    ]
 
 
 def _error(error: PageError | None) -> dict[str, Any] | None:

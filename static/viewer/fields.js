@@ -191,10 +191,12 @@ const titled = (name) => name.replaceAll('_', ' ');
 
 const shortened = (text) => (text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text);
 
+const moment = (at) => (at ? `, ${new Date(at).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })}` : '');
+
 const remarks = (value) => {
   const lines = [...value.messages];
   if (value.value !== null && !value.box && value.state === 'read' && !lines.includes(NO_SOURCE)) lines.push(NO_SOURCE);
   if (value.original) lines.push(`read as: ${value.original.value ?? 'nothing'}`);
-  if (value.checked_by) lines.push(`checked by ${value.checked_by}`);
+  if (value.checked_by) lines.push(`checked by ${value.checked_by}${moment(value.checked_at)}`);
   return lines.map((text) => h('p', { class: 'field-remark' }, text));
 };

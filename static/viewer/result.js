@@ -110,7 +110,7 @@ export class Result {
   drawFields() {
     const lines = this.reading.page_text?.lines ?? [];
     const isHere = (value) => value.page === this.reading.position && value.box;
-    const line = (value) => (isHere(value) ? lines.findIndex(({ box }) => box.every((edge, at) => edge === value.box[at])) : -1);
+    const line = (value) => (isHere(value) ? lines.findIndex(({ box }) => box?.every((edge, at) => edge === value.box[at])) : -1);
     this.lines.forEach((drawn, at) => (this.lines[at] = drawn.filter((one) => !this.panels.fields.contains(one))));
     this.fields.draw(this.reading.position, line, this.lines);
     if (this.outcome) this.fields.element.prepend(this.outcome.cloneNode(true));
@@ -242,7 +242,8 @@ export class Result {
 
   // JSON and code
   jsonContent() {
-    const source = JSON.stringify(this.reading.page_text, null, 2);
+    const { page_text: text, own_lines: count } = this.reading;
+    const source = JSON.stringify({ ...text, lines: text.lines.slice(0, count) }, null, 2);
     return [this.source('page-json', source, 'PageText of this page')];
   }
 

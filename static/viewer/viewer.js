@@ -108,7 +108,7 @@ class Viewer {
   toValue(path) {
     const value = this.fields.found?.documents.flatMap((one) => one.values).find((one) => one.path === path && one.page === this.position);
     if (!value?.box) return;
-    const at = (this.reading.page_text?.lines ?? []).findIndex(({ box }) => box.every((edge, index) => edge === value.box[index]));
+    const at = (this.reading.page_text?.lines ?? []).findIndex(({ box }) => box?.every((edge, index) => edge === value.box[index]));
     if (at >= 0) this.lines.goTo(at);
   }
 
@@ -168,7 +168,7 @@ class Viewer {
     try {
       const answer = await fetch(`${file}.json`, { signal: loading.signal });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
-      const reading = await answer.json();
+      const reading = withPlaces(await answer.json());
       if (loading === this.loading) this.show(reading, `${file}.jpg`);
     } catch {
       if (loading === this.loading) this.missed();
@@ -343,3 +343,12 @@ class Viewer {
     this.saying = setTimeout(() => (this.status.textContent = ''), 4000);
   }
 }
+
+// The lines of a page with those where only a value of its fields stands, after its own: boxes without text beside them.
+const withPlaces = (reading) => {
+  if (reading.page_text) {
+    reading.own_lines = reading.page_text.lines.length;
+    reading.page_text.lines.push(...reading.places);
+  }
+  return reading;
+};

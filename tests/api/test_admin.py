@@ -36,6 +36,9 @@ ROUTES = (
     ("POST", "/dry-run"),
     ("GET", "/audit"),
     ("GET", "/audit.csv"),
+    ("GET", "/fleet"),
+    ("POST", "/fleet/drain"),
+    ("POST", "/fleet/restart"),
 )
 
 

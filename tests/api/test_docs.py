@@ -87,6 +87,8 @@ def test_every_example_does_what_it_says(
     run("fetch_page_image", JOB=job["id"])
     assert (tmp_path / "page-1.jpg").read_bytes().startswith(b"\xff\xd8")
     assert run("read_document")["pages"][0]["markdown"] == "Total 9.00"
+    assert run("show_fields", JOB=job["id"])["code"] == "no_fields"
+    assert run("correct_fields", JOB=job["id"])["code"] == "no_fields"
     assert run("cancel_job", JOB=job["id"])["code"] == "conflict"
     assert run("retry_job", JOB=job["id"])["code"] == "page_not_failed"
     assert run("delete_job", JOB=job["id"]) is None
@@ -146,6 +148,9 @@ def _run_as_admin(run: Callable[..., Any], live: Portal, people: Callable[..., P
     assert tenant["id"] in [row["tenant_id"] for row in run("dry_run", **named)["data"]]
     assert run("read_audit", **named)["object"] == "list"
     assert run("download_audit", **named) == ""
+    assert run("show_fleet", **named)["is_configured"] is False
+    for order in ("drain_instance", "restart_instances"):
+        assert run(order, **named)["code"] == "fleet_not_configured"
     assert run("delete_tenant", **named)["gone"]["members"] == 1
 
 
@@ -180,6 +185,8 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "GET /v1/jobs/{job_id}",
         "GET /v1/jobs/{job_id}/result",
         "GET /v1/jobs/{job_id}/pages/{position}/image",
+        "GET /v1/jobs/{job_id}/fields",
+        "PATCH /v1/jobs/{job_id}/fields",
         "POST /v1/jobs/{job_id}/cancel",
         "POST /v1/jobs/{job_id}/retry",
         "DELETE /v1/jobs/{job_id}",
@@ -220,6 +227,9 @@ def test_every_route_is_described_with_an_example_and_its_errors(document: dict[
         "POST /v1/admin/dry-run",
         "GET /v1/admin/audit",
         "GET /v1/admin/audit.csv",
+        "GET /v1/admin/fleet",
+        "POST /v1/admin/fleet/drain",
+        "POST /v1/admin/fleet/restart",
         "GET /livez",
         "GET /readyz",
     }

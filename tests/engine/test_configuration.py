@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from portal.domain import Task
+from portal.door.offer import vllm_of
 from portal.engine.base import Engine
-from portal.engine.configuration import configured_engines
+from portal.engine.configuration import configured_engines, serve_command
+from portal.engine.placing import PlacingEngine, innermost
 from portal.engine.vllm.engine import VllmEngine
 from portal.errors import SettingsError
 from portal.settings import EngineSettings
@@ -101,6 +103,9 @@ def test_file_gives_all_it_says(tmp_path: Path) -> None:
         (LIGHTON + 'fallback = "hunyuan"', "is no other engine"),
         (LIGHTON + 'fields_with = "hunyuan"', "the fields_with 'hunyuan' of engine lighton is no other engine"),
         (LIGHTON + 'fields_with = "two"' + LIGHTON.replace('"lighton"', '"two"'), "cannot be asked for fields"),
+        (LIGHTON + 'boxes_with = "hunyuan"', "the boxes_with 'hunyuan' of engine lighton is no other engine"),
+        (LIGHTON + 'boxes_with = "two"' + LIGHTON.replace('"lighton"', '"two"'), "reads no lines with boxes"),
+        (LIGHTON.replace('"lighton"', '"off"'), "cannot be a name"),
         (LIGHTON + LIGHTON, "two engines named 'lighton'"),
         (HUNYUAN, "must be accepted first. It excludes the European Union"),
     ],
@@ -157,6 +162,29 @@ def test_every_engine_translates_when_a_text_model_is_configured() -> None:
         assert Task.TRANSLATE in engine.capability.tasks
         assert "de" in engine.capability.targets
         assert Task.TRANSLATE not in engine.capability.unavailable
+
+
+@pytest.mark.parametrize(
+    ("more", "embedded", "seer"),
+    [
+        ("", "on", "embedded"),
+        ("", "off", None),
+        ('boxes_with = "off"', "on", None),
+        ('fields_with = "embedded"', "on", None),
+        ('boxes_with = "hunyuan"', "on", "hunyuan"),
+    ],
+)
+def test_values_get_boxes_from_the_engine_that_has_them(
+    tmp_path: Path, more: str, embedded: str, seer: str | None
+) -> None:
+    text = f"{LIGHTON}{more}\n{HUNYUAN}"
+    licences = ("tencent-hunyuan-community",)
+    engine, spotting, *_ = _engines(engines_file=_file(tmp_path, text), accept_licences=licences, embedded=embedded)
+    found = engine.seer.capability.name if isinstance(engine, PlacingEngine) else None
+    assert found == seer
+    assert isinstance(spotting, VllmEngine)
+    assert (serve_command(engine) or "").startswith("vllm serve lightonai")
+    assert vllm_of(engine) is innermost(engine)
 
 
 def _version(

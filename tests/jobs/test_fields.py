@@ -14,8 +14,10 @@ from models import AuditEntry, Page
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Scope, Task, TaskPrompt, TemplateRef
 from portal.engine import fakes
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from portal.jobs.bundle import MAX_JOBS
 from portal.jobs.endings import delete
-from portal.jobs.fields import correct, document_fields
+from portal.jobs.field_table import write_field_table
+from portal.jobs.fields import Correction, correct, document_fields
 from portal.jobs.queries import JobView, export_job, get_job, page_text
 from portal.jobs.submission import Order, submit
 from portal.results.export import ExportFormat
@@ -49,7 +51,7 @@ def _values(bench: Bench, job: JobView) -> dict[str, FieldValue]:
 
 
 def _set(bench: Bench, job: JobView, path: str, value: str | None) -> None:
-    correct(bench.context, bench.bob, job.id, 1, path, value=value)
+    correct(bench.context, bench.bob, job.id, [Correction(1, path, value)])
 
 
 def test_values_are_stored_with_their_page_and_judged(bench: Bench, read: JobView) -> None:
@@ -104,12 +106,12 @@ def test_another_tenant_sees_and_changes_nothing(bench: Bench, read: JobView) ->
     with pytest.raises(NotFound):
         document_fields(bench.context, bench.charlie.tenant_id, read.id)
     with pytest.raises(NotFound):
-        correct(bench.context, bench.charlie, read.id, 1, "total", value="1.00")
+        correct(bench.context, bench.charlie, read.id, [Correction(1, "total", "1.00")])
     with pytest.raises(NotFound):
-        correct(bench.context, bench.alice, read.id, 2, "total", value="1.00")
+        correct(bench.context, bench.alice, read.id, [Correction(2, "total", "1.00")])
     with pytest.raises(Forbidden):
         reader = replace(bench.alice, scopes=frozenset({Scope.READ}))
-        correct(bench.context, reader, read.id, 1, "total", value="1.00")
+        correct(bench.context, reader, read.id, [Correction(1, "total", "1.00")])
     assert _values(bench, read)["total"].value == "9.00"
 
 
@@ -134,7 +136,7 @@ def test_a_rerun_takes_what_was_read_and_no_correction(bench: Bench) -> None:
 def test_a_page_without_fields_has_none_to_correct(sqlite_bench: Bench) -> None:
     [job] = sqlite_bench.run(sqlite_bench.submit())
     with pytest.raises(Conflict):
-        correct(sqlite_bench.context, sqlite_bench.alice, job.id, 1, "total", value="1.00")
+        correct(sqlite_bench.context, sqlite_bench.alice, job.id, [Correction(1, "total", "1.00")])
     with pytest.raises(Conflict, match="no fields"):
         export_job(sqlite_bench.context, sqlite_bench.alice.tenant_id, job.id, ExportFormat.CSV)
 
@@ -152,6 +154,31 @@ def test_exports_have_the_fields(sqlite_bench: Bench) -> None:
     [document] = whole["documents"]
     assert whole["template"] == {"name": "notes", "version": 3}
     assert document["fields"][0]["box"] == document["pages"][0]["page_text"]["lines"][0]["box"]
+
+
+def test_several_jobs_are_one_table_without_those_of_other_tasks(bench: Bench, read: JobView) -> None:
+    other = bench.submit()
+    order = Order(TaskPrompt(Task.FIELDS, (FieldSpec("note"), FieldSpec("total", FieldType.MONEY))))
+    bench.engine.script = [fakes.answers("Note: =1+1\nTotal 3.00 EUR")]
+    second, _ = bench.run(bench.submit(order=order), other)
+    correct(bench.context, bench.alice, read.id, [Correction(1, "total", "19")])
+    correct(bench.context, bench.alice, second.id, [Correction(1, "note", "=1+1")])
+    ids, target = [read.id, other.id, second.id, read.id], io.BytesIO()
+    write_field_table(bench.context, bench.bob.tenant_id, ids, target)
+    assert target.getvalue().startswith(b"\xef\xbb\xbf")
+    assert list(csv.reader(io.StringIO(target.getvalue().decode("utf-8-sig")))) == [
+        ["file", "job", "to_check", "total", "total.currency", "number", "date", "note"],
+        ["scan.png", read.id, "yes", "19", "", "", "2026-03-03", ""],
+        ["scan.png", second.id, "no", "3.00", "EUR", "", "", "'=1+1"],
+    ]
+    own = bench.alice.tenant_id
+    with pytest.raises(Conflict, match="None of the jobs"):
+        write_field_table(bench.context, own, [other.id], io.BytesIO())
+    with pytest.raises(NotFound):
+        write_field_table(bench.context, bench.charlie.tenant_id, ids, io.BytesIO())
+    for wrong, most in (([], 1000), ([f"job_{n}" for n in range(MAX_JOBS + 1)], 1000), (ids, 100)):
+        with pytest.raises(InvalidRequest):
+            write_field_table(bench.context, own, wrong, io.BytesIO(), max_bytes=most)
 
 
 def test_a_retry_and_a_deletion_take_the_fields_along(bench: Bench, read: JobView) -> None:

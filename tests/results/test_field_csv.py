@@ -37,5 +37,5 @@ def test_each_further_row_of_line_items_has_a_line_of_its_own() -> None:
         ["file", "to_check", "total", "total.currency", "items.text", "items.amount", "mail"],
         ["scan;1.png", "yes", "3.00", "EUR", "'=A", "1", "a@b.example; c@d.example"],
         ["scan;1.png", "yes", "", "", "B", "", ""],
-        ["empty.png", "no", "", "", "", "", ""],
+        ["empty.png", "not read", "", "", "", "", ""],
     ]

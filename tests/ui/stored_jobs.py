@@ -16,7 +16,7 @@ from models import DocumentRow, Job, Member, Page
 from models.base import now
 from portal.db import Database
 from portal.documents.storage import Storage
-from portal.domain import Block, FieldSpec, Line, PageText, Quad, Task, TaskPrompt
+from portal.domain import Block, FieldSpec, FieldValue, Line, PageText, Quad, Task, TaskPrompt
 from portal.engine.fields.matcher import from_page
 from portal.engine.markdown import to_markdown
 from portal.jobs.claims import prompt_to_json
@@ -91,15 +91,17 @@ def store_job(
     return job_id
 
 
-def ask_fields(data_dir: Path, job_id: str, specs: Sequence[FieldSpec]) -> None:
-    """Makes the stored job one of the task fields, its values found on its pages by the matcher."""
+def ask_fields(
+    data_dir: Path, job_id: str, specs: Sequence[FieldSpec], *, values: Sequence[FieldValue] | None = None
+) -> None:
+    """Makes the stored job one of the task fields, with these values or those that the matcher finds on its pages."""
     database = Database(f"sqlite:///{data_dir / 'portal.db'}")
     try:
         with database.transaction() as session:
             job = session.scalars(select(Job).where(Job.id == job_id)).one()
             job.task, job.prompt = "fields", prompt_to_json(TaskPrompt(Task.FIELDS, tuple(specs)))
             for page in session.scalars(select(Page).where(Page.job_id == job_id)):
-                found = from_page(page_text_from_json(page.result or {}), specs)
+                found = values or from_page(page_text_from_json(page.result or {}), specs)
                 page.fields = [field_to_json(value) for value in found]
     finally:
         database.dispose()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from sqlalchemy import select
 from models import AuditEntry
 from models import Page as PageRow
 from portal.db import Database
-from portal.domain import FieldSpec, FieldType
+from portal.domain import FieldSpec, FieldType, FieldValue
 from tests.conftest import RunningPortal
 from tests.ui.conftest import ATTACK, CHOOSE_FILES, Visitor, page_image, register
 from tests.ui.stored_jobs import ask_fields, page_of, store_job
@@ -55,6 +57,24 @@ def test_a_value_and_its_box_lead_to_each_other(review: Page, alice: Visitor) ->
     review.locator(".boxes [data-line='3']").click(force=True)
     expect(review.locator("[data-field=date] .field-value")).to_have_class(re.compile("pinned"))
     expect(review.locator("[data-field=invoice_number]")).to_contain_text("required, but not found")
+    assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
+
+
+def test_a_value_shows_its_box_when_its_page_was_read_without_places(alice: Visitor, portal: RunningPortal) -> None:
+    placeless = replace(SCAN, lines=tuple(replace(line, box=None) for line in SCAN.lines))
+    job_id = store_job(portal.data_dir, alice.email, (placeless,), file_name="placeless.png")
+    boxed = FieldValue("note", ATTACK, ATTACK, box=(60, 100, 300, 126), how="by the model, seen on the page")
+    ask_fields(portal.data_dir, job_id, SPECS, values=[boxed])
+    page = alice.open(f"/?job={job_id}")
+    note = page.locator("[data-field=note] .field-value")
+    expect(page.locator(".boxes polygon")).to_have_count(1)
+    note.click()
+    expect(page.locator(".boxes polygon.pinned")).to_have_attribute("data-line", "4")
+    expect(note).to_have_class(re.compile("pinned"))
+    page.get_by_role("tab", name="JSON").click()
+    expect(page.locator("#page-json")).to_contain_text("900.00 EUR")
+    shown = json.loads(page.locator("#page-json").inner_text())
+    assert [line["box"] for line in shown["lines"]] == [None] * len(SCAN.lines)
     assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
 
 
@@ -108,6 +128,34 @@ def test_review_is_accessible_and_fits(review: Page, width: int) -> None:
         review.wait_for_function("isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark")
         assert _grave_findings(review) == []
         assert review.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_fields_of_several_jobs_are_saved_as_one_table(alice: Visitor, portal: RunningPortal) -> None:
+    for name in ("first.png", "second.png"):
+        ask_fields(portal.data_dir, store_job(portal.data_dir, alice.email, (SCAN,), file_name=name), SPECS)
+    store_job(portal.data_dir, alice.email, (SECOND,), file_name="letter.png")
+    page = alice.open("/history")
+    page.locator(".select-all").check()
+    note = page.locator("#bulk-left-out")
+    expect(note).to_be_hidden()
+    page.select_option("#bulk-format", "fields")
+    expect(note).to_have_text("1 job of other tasks left out")
+    expect(page.locator("#bulk-export")).to_have_text("Export (2)")
+    with page.expect_download() as download:
+        page.click("a#bulk-export")
+    assert re.fullmatch(r"fields-[0-9-]{10}\.csv", download.value.suggested_filename)
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8-sig").splitlines()))
+    assert [(row["file"], row["total"], row["to_check"]) for row in rows] == [
+        ("second.png", "900.00", "yes"),
+        ("first.png", "900.00", "yes"),
+    ]
+    page.set_viewport_size({"width": 390, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert _grave_findings(page) == []
+    page.locator(".job-entry", has_text="first.png").locator("input").uncheck()
+    page.locator(".job-entry", has_text="second.png").locator("input").uncheck()
+    expect(page.locator("#bulk-format")).to_have_value("txt")
+    assert (alice.alerts, alice.faults, alice.outside) == ([], [], [])
 
 
 def _open_fields(alice: Visitor) -> Page:

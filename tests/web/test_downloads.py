@@ -20,13 +20,14 @@ from portal.accounts import sessions
 from portal.db import Database
 from portal.documents.storage import Storage
 from portal.documents.thumbnails import thumbnail
-from portal.domain import Block, Line, PageText
+from portal.domain import Block, FieldSpec, FieldValue, Line, PageText, Task, TaskPrompt
 from portal.errors import Busy
 from portal.http.downloads import attachment
 from portal.jobs import queries
+from portal.jobs.claims import prompt_to_json
 from portal.jobs.context import Engines, JobContext
 from portal.jobs.notices import Notices
-from portal.results.serial import page_text_to_json
+from portal.results.serial import field_to_json, page_text_to_json
 from portal.services import Services
 from portal.settings import AccountSettings, EngineSettings, IntakeSettings, ServerSettings, Settings, StoreSettings
 from portal.web import downloads, pages
@@ -158,9 +159,13 @@ def test_result_is_saved_when_a_member_of_the_tenant_asks(desk: Desk, who: str, 
     assert answer.headers["cache-control"] == "no-store"
 
 
+def _exports(job_id: str) -> list[str]:
+    return [f"/files/export?job={job_id}", f"/files/fields.csv?job={job_id}"]
+
+
 def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
     charlie = desk.client("charlie")
-    for path in (desk.result, desk.page, desk.small, desk.reading, f"/files/export?job={desk.job_id}"):
+    for path in (desk.result, desk.page, desk.small, desk.reading, *_exports(desk.job_id)):
         theirs, never = charlie.get(path), charlie.get(path.replace(desk.job_id, "job_never"))
         assert (theirs.status_code, theirs.json()["code"]) == (404, "not_found")
         assert theirs.json() | {"request_id": ""} == never.json() | {"request_id": ""}
@@ -169,7 +174,7 @@ def test_nothing_is_found_when_the_job_is_another_tenants(desk: Desk) -> None:
 
 def test_stranger_must_sign_in(desk: Desk) -> None:
     stranger = desk.client(None)
-    for path in (desk.result, desk.page, desk.small, desk.reading, f"/files/export?job={desk.job_id}"):
+    for path in (desk.result, desk.page, desk.small, desk.reading, *_exports(desk.job_id)):
         answer = stranger.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
         link = stranger.get(path, headers=HTML)
@@ -226,6 +231,24 @@ def test_receipts_of_no_days_are_refused(desk: Desk, days: str) -> None:
     assert desk.client("alice").get(f"/files/usage.csv?days={days}").status_code == 422
 
 
+def test_table_of_fields_is_saved_of_the_jobs_that_have_some(desk: Desk) -> None:
+    query = {"job": [desk.job_id]}
+    refused = desk.client("alice").get("/files/fields.csv", params=query)
+    assert (refused.status_code, refused.json()["code"]) == (409, "no_fields")
+    with desk.database.transaction() as session:
+        prompt = prompt_to_json(TaskPrompt(Task.FIELDS, (FieldSpec("size"),)))
+        session.query(Job).update({"task": "fields", "prompt": prompt})
+        session.query(Page).update({"fields": [field_to_json(FieldValue("size", "=42"))]})
+    answer = desk.client("bob").get("/files/fields.csv", params=query)
+    head, line = answer.content.decode().splitlines()
+    assert (head, line) == ("\ufefffile,job,to_check,size", f'"Rechnung ""März"" 2024.pdf",{desk.job_id},no,\'=42')
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    with desk.context.heavy_reads.exports.one(desk.tenant_id), desk.context.heavy_reads.exports.one(desk.tenant_id):
+        assert desk.client("alice").get("/files/fields.csv", params=query).json()["code"] == "export_busy"
+
+
 def test_zip_is_refused_whole_when_one_job_is_not_the_tenants(desk: Desk) -> None:
     answer = desk.client("alice").get("/files/export", params={"job": [desk.job_id, "job_never"]})
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -249,12 +272,12 @@ def test_third_zip_of_a_tenant_is_refused_while_two_are_under_way(desk: Desk) ->
 
 def test_zip_holds_its_turn_until_its_download_ends(desk: Desk) -> None:
     services = Services(desk.context.settings, desk.database, cast(Any, None), desk.context)
-    zips = [downloads._zipped(services, desk.tenant_id, lambda file: file.write(b"zip")) for _ in range(2)]
+    zips = [downloads._written(services, desk.tenant_id, lambda file: file.write(b"zip")) for _ in range(2)]
     assert [next(one) for one in zips] == [b"3", b"3"]
     with pytest.raises(Busy):
-        next(downloads._zipped(services, desk.tenant_id, lambda file: file.write(b"zip")))
+        next(downloads._written(services, desk.tenant_id, lambda file: file.write(b"zip")))
     zips.pop()  # its client went away before a byte was sent
-    assert list(downloads._zipped(services, desk.tenant_id, lambda file: file.write(b"zip"))) == [b"3", b"zip"]
+    assert list(downloads._written(services, desk.tenant_id, lambda file: file.write(b"zip"))) == [b"3", b"zip"]
 
 
 def test_zip_is_refused_in_words_when_the_data_folder_is_away(desk: Desk) -> None:
@@ -349,7 +372,7 @@ def test_file_name_is_safe_in_the_header(name: str, header: str) -> None:
 @pytest.mark.parametrize("job_id", ["%00", "a%00", "a%20b", "x" * 61, "%ff"])
 def test_nothing_is_found_when_no_job_can_have_the_id(desk: Desk, job_id: str) -> None:
     paths = [f"jobs/{job_id}/{path}" for path in ("result", "pages/1.jpg", "pages/1.small.jpg", "pages/1.json")]
-    for path in (*paths, f"export?job={job_id}"):
+    for path in (*paths, f"export?job={job_id}", f"fields.csv?job={job_id}"):
         answer = desk.client("alice").get(f"/files/{path}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 

@@ -17,6 +17,8 @@ _SYMBOLS = {
     "€": "EUR", "£": "GBP", "US$": "USD", "A$": "AUD", "C$": "CAD", "R$": "BRL", "$": "USD", "円": "JPY", "元": "CNY",
     "RM": "MYR", "Fr.": "CHF", "SFr.": "CHF", "zł": "PLN", "₹": "INR", "₩": "KRW", "NT$": "TWD", "HK$": "HKD",
     "¥": "¥", "kr": "kr", "kr.": "kr", "euro": "EUR", "euros": "EUR", "圆": "CNY",
+    "人民币": "CNY", "人民幣": "CNY", "RMB": "CNY", "NTD": "TWD", "新台币": "TWD", "新台幣": "TWD", "新臺幣": "TWD",
+    "港币": "HKD", "港幣": "HKD",
 }  # fmt: skip
 # Codes that are words too, in capitals as receipts print them.
 _WORDS = {"ALL", "TOP", "CUP", "MOP", "PEN", "LAK", "GEL", "SOS", "MUR", "BAM", "ANG", "BOB", "DOP", "RON", "COP"}

@@ -20,6 +20,8 @@ from portal.engine.fields.sheet import Sheet, Spot
 from portal.engine.fields.values import Conventions, Found, find, normalised
 
 NO_SOURCE = "no source found"
+BY_MODEL = "by the model"
+SEEN_BY_MODEL = f"{BY_MODEL}, seen on the page"
 NO_JSON = "the model's answer is no JSON object"
 CUT_SHORT = "the model's answer was malformed or cut short before this field"
 _NOTHING = frozenset({"", "null", "none", "n/a", "na", "-", "–", "unknown", "not found", "无", "なし"})
@@ -39,7 +41,7 @@ def from_answer(answer: str, page: PageText, specs: Sequence[FieldSpec]) -> tupl
     said, is_whole = _parsed(answer)
     if said is None:
         return tuple(FieldValue(spec.name, state=FieldState.RULE_FAILED, messages=(NO_JSON,)) for spec in specs)
-    look_up = _LookUp(page)
+    look_up = LookUp(page)
     return tuple(value for spec in specs for value in _values(spec, said, look_up, is_whole=is_whole))
 
 
@@ -89,7 +91,7 @@ def _object(said: Any) -> dict[str, Any] | None:
     return pairs or None
 
 
-class _LookUp:
+class LookUp:
     """Where on a page a value stands."""
 
     def __init__(self, page: PageText) -> None:
@@ -157,7 +159,7 @@ def _dense(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def _values(spec: FieldSpec, said: Mapping[str, Any], look_up: _LookUp, *, is_whole: bool) -> list[FieldValue]:
+def _values(spec: FieldSpec, said: Mapping[str, Any], look_up: LookUp, *, is_whole: bool) -> list[FieldValue]:
     key = _key(spec.name, said)
     if key is None:
         return [FieldValue(spec.name, messages=() if is_whole else (CUT_SHORT,))]
@@ -179,7 +181,7 @@ def _key(name: str, said: Mapping[str, Any]) -> str | None:
     return alike[0] if len(alike) == 1 else None  # of several nobody knows which was meant
 
 
-def _rows(spec: FieldSpec, answered: Any, look_up: _LookUp, *, is_whole: bool) -> FieldValue:
+def _rows(spec: FieldSpec, answered: Any, look_up: LookUp, *, is_whole: bool) -> FieldValue:
     if answered is None:
         return FieldValue(spec.name)
     if isinstance(answered, Mapping):
@@ -195,7 +197,7 @@ def _rows(spec: FieldSpec, answered: Any, look_up: _LookUp, *, is_whole: bool) -
     return FieldValue(spec.name, rows=rows)
 
 
-def _value(spec: FieldSpec, answered: Any, look_up: _LookUp) -> FieldValue:
+def _value(spec: FieldSpec, answered: Any, look_up: LookUp) -> FieldValue:
     text = _text(answered)
     if text.strip().casefold() in _NOTHING:
         return FieldValue(spec.name)
@@ -207,13 +209,13 @@ def _value(spec: FieldSpec, answered: Any, look_up: _LookUp) -> FieldValue:
     found = normalised(text, spec, page)
     if found is None:
         told = f"the model's answer is no {spec.type}"
-        return FieldValue(spec.name, raw=text, state=FieldState.RULE_FAILED, messages=(told,), how="by the model")
+        return FieldValue(spec.name, raw=text, state=FieldState.RULE_FAILED, messages=(told,), how=BY_MODEL)
     return _sourced(spec, text, found, look_up)
 
 
-def _sourced(spec: FieldSpec, text: str, found: Found, look_up: _LookUp) -> FieldValue:
+def _sourced(spec: FieldSpec, text: str, found: Found, look_up: LookUp) -> FieldValue:
     spot = look_up.spot(spec, found)
-    value = FieldValue(spec.name, found.value, text, found.currency, how="by the model")
+    value = FieldValue(spec.name, found.value, text, found.currency, how=BY_MODEL)
     if spot is not None:
         return FieldValue(
             spec.name,
@@ -223,10 +225,10 @@ def _sourced(spec: FieldSpec, text: str, found: Found, look_up: _LookUp) -> Fiel
             spot.box,
             spot.quad,
             round(spot.score, 3),
-            "by the model, seen on the page",
+            SEEN_BY_MODEL,
         )
     if look_up.is_in_text(spec, found):
-        return FieldValue(spec.name, found.value, text, found.currency, how="by the model, seen in the text")
+        return FieldValue(spec.name, found.value, text, found.currency, how=f"{BY_MODEL}, seen in the text")
     return FieldValue(value.name, value.value, value.raw, value.currency, how=value.how, messages=(NO_SOURCE,))
 
 

@@ -14,6 +14,7 @@ from functools import cache
 
 from babel import Locale
 
+from portal.engine.fields.han import numeral_days
 from portal.engine.fields.labels import folded
 
 LANGUAGES = ("da", "de", "en", "es", "fr", "it", "ja", "nl", "pt", "sv", "zh")
@@ -87,6 +88,8 @@ def _all(text: str) -> Iterator[FoundDate]:
         yield from _made(match, year, int(match[3]), int(match[4]))
     for match in _YEAR_FIRST.finditer(text):
         yield from _made(match, int(match[1]), int(match[2]), int(match[3]))
+    for numeral in numeral_days(text):
+        yield from _made(*numeral)
     for match in _SHORT_YEAR_FIRST.finditer(text):
         yield from _made(match, _full_year(match[1]), int(match[2]), int(match[3]))
     for match in _NUMERIC.finditer(text):

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from portal.domain import FieldType
+from portal.engine.fields.han import scripts
 
 _FILE = Path(__file__).with_name("labels.toml")
 _CHOICE = re.compile(r"\{([^{}]*)\}")
@@ -102,7 +103,8 @@ def _labels(table: Mapping[str, object]) -> Iterator[str]:
     for language, labels in table.items():
         if language not in ("type", "column"):
             for label in _parted(str(labels)):
-                yield from _spelled_out(label.strip())
+                for spelled in _spelled_out(label.strip()):
+                    yield from scripts(spelled) if language == "zh" else (spelled,)
 
 
 def _parted(labels: str) -> list[str]:

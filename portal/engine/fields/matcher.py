@@ -12,10 +12,10 @@ from decimal import Decimal
 from itertools import islice
 
 from portal.domain import FieldSpec, FieldType, FieldValue, PageText
-from portal.engine.fields import values
+from portal.engine.fields import sums, values
 from portal.engine.fields.labels import Meaning, label_key, vocabulary
 from portal.engine.fields.line_items import line_items
-from portal.engine.fields.places import Place, places
+from portal.engine.fields.places import Place, is_of_another_sum, places
 from portal.engine.fields.sheet import Hit, Sheet, Spot
 from portal.engine.fields.text_rows import laid_out, without_places
 from portal.engine.fields.values import Found
@@ -108,6 +108,8 @@ def _candidates(sheet: Sheet, spec: FieldSpec, concepts: frozenset[str]) -> Iter
             is_weak = hit.weakness(concepts)
             if is_weak is None or (is_weak and not (hit.is_anchored or hit.is_closed)):
                 continue
+            if spec.type is FieldType.MONEY and is_of_another_sum(spot, at, concepts):
+                continue
             place = next(places(sheet, spot, at, spec, concepts), None)
             if place is not None:
                 yield _candidate(spot, hit, place, is_weak=is_weak)
@@ -147,6 +149,8 @@ def _all_of(sheet: Sheet, spec: FieldSpec, found: Sequence[Candidate]) -> list[F
 
 def _unlabelled(sheet: Sheet, spec: FieldSpec, concepts: frozenset[str]) -> Candidate | None:
     """A value that needs no label: the only one of a kind that proves itself, or the only date there is."""
+    if spec.type is FieldType.MONEY and len(concepts & sums.PARTS) == 1:
+        return _adding_up(sheet, spec, *(concepts & sums.PARTS))
     if spec.type in _SELF_EVIDENT or (spec.type is FieldType.DATE and "date" in concepts):
         everywhere = _everywhere(sheet, spec)
         if spec.type is FieldType.DATE:
@@ -162,6 +166,22 @@ def _unlabelled(sheet: Sheet, spec: FieldSpec, concepts: frozenset[str]) -> Cand
     if "seller" in concepts and spec.type is FieldType.TEXT and spec.pattern is None:
         return _top_of_page(sheet)
     return None
+
+
+def _adding_up(sheet: Sheet, spec: FieldSpec, sought: str) -> Candidate | None:
+    others: dict[str, Decimal] = {}
+    for name in sums.PARTS - {sought}:
+        found = list(islice(_candidates(sheet, spec, frozenset({name})), _MOST_CANDIDATES))
+        best = _best(found, frozenset({name}), spec)
+        if best is not None:
+            others[name] = Decimal(best.found.value)
+    amount = sums.third(sought, others)
+    if amount is None:
+        return None
+    proved = ((spot, one) for spot, one in _everywhere(sheet, spec) if Decimal(one.value) == amount)
+    return next(
+        (replace(_evident(one, spot), how=f"adds up with {' and '.join(sorted(others))}") for spot, one in proved), None
+    )
 
 
 def _everywhere(sheet: Sheet, spec: FieldSpec) -> list[tuple[Spot, Found]]:

@@ -13,6 +13,10 @@ from portal.engine.fields.values import Found
 
 _BELOW_HEIGHTS = 3.0
 _FAR_TEXT = 0.45
+_SUMS = frozenset({"net", "tax", "total", "discount", "paid"})
+_HOW_COUNTED = frozenset("込含前后後外别別抜")
+_MOST_BETWEEN = 2
+_ITEM_HEADS = frozenset({"quantity", "unit_price"})
 # What may follow a label without changing what it is of: a rate, a currency, the same in another language.
 _QUALIFIER = re.compile(
     r"\([^()]*\)?|@?\s*\d{1,2}(?:[.,]\d+)?\s?%|(?<!\w)(?:EUR|DKK|SEK|NOK|CHF|USD|GBP|JPY|CNY|BRL|MYR|RM|kr|TTC|T\.T\.C|incl|inkl|en|in)(?!\w)"
@@ -45,6 +49,8 @@ def places(sheet: Sheet, spot: Spot, at: int, spec: FieldSpec, concepts: frozens
     hit = spot.hits[at]
     if _says_something(_QUALIFIER.sub("", _after(spot, at))):
         return  # something else follows the label: it is part of a sentence
+    if spec.type is FieldType.MONEY and _heads_items(sheet, spot):
+        return  # what stands below is a line's own amount, not a sum
     head = _is_head(sheet, spot)
     right, below = _right(sheet, spot, spec, concepts), _below(sheet, spot, hit, spec)
     for place in (below, right) if head else (right, below):
@@ -160,6 +166,32 @@ def _is_head(sheet: Sheet, label: Spot) -> bool:
     """True when the label stands beside other labels that have no values of their own: the head of a table."""
     row = sheet.rows[sheet.row_of[label.index]]
     return sum(spot.is_label or (spot is label) for spot in row) > 1
+
+
+def _heads_items(sheet: Sheet, label: Spot) -> bool:
+    """True when the label stands in a row of column heads beside that of what is counted or of its price."""
+    row = sheet.rows[sheet.row_of[label.index]]
+    if any(map(str.isdigit, "".join(spot.text for spot in row))):
+        return False
+    meanings = (meaning for spot in row if spot is not label for hit in spot.column_hits for meaning in hit.meanings)
+    return any(meaning.concept in _ITEM_HEADS for meaning in meanings)
+
+
+def is_of_another_sum(spot: Spot, at: int, concepts: frozenset[str]) -> bool:
+    """True for the end of a word like 折扣总额 or 税费合计: what stands before says what it is the sum of.
+
+    Not so where that says how it counts: 税込合計 is a total.
+    """
+    hit, others = spot.hits[at], _SUMS - concepts
+    return any(
+        before.weakness(others) is False and _is_one_word(spot.text[before.end : hit.start + 1])
+        for before in spot.hits[:at]
+    )
+
+
+def _is_one_word(text: str) -> bool:
+    is_short = len(text) <= _MOST_BETWEEN + 1
+    return is_short and all("\u3400" <= char <= "\u9fff" and char not in _HOW_COUNTED for char in text)
 
 
 def _begins_with_other(spot: Spot, concepts: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from portal.engine.profiles.base import Profile
 
 DEFAULT_SLOTS: Final = 16
+NO_BOXES: Final = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class ServerOptions:
 class VllmOptions:
     """One engine. `asks_scores` has it send token probabilities along (some 80 bytes a token), for confidence.
 
-    `fallback` and `fields_with` name other engines: one that reads pages which loop, one that picks fields.
+    `fallback`, `fields_with` and `boxes_with` name other engines: one that reads pages which loop, one that picks
+    fields, one whose lines give values their boxes (NO_BOXES: none; None: the embedded one, where it is of use).
     """
 
     name: str
@@ -41,3 +43,4 @@ class VllmOptions:
     asks_scores: bool = False
     fallback: str | None = None
     fields_with: str | None = None
+    boxes_with: str | None = None

@@ -151,6 +151,78 @@ def test_the_work_on_a_line_is_bounded(text: str) -> None:
     assert len(values) == 4
 
 
+def _sums(*rows: tuple[str, str]) -> PageText:
+    lines = ((part, x, 100 + 60 * at) for at, row in enumerate(rows) for part, x in zip(row, (80, 600), strict=True))
+    return page(*lines)
+
+
+def test_label_of_two_things_means_the_one_that_adds_up() -> None:
+    invoice = _sums(("合计金额", "¥1,000.00"), ("税额", "¥130.00"), ("价税合计", "¥1,130.00"))
+    net, tax, total = from_page(invoice, specs_from_names(("net", "tax", "total")))
+    assert (net.value, tax.value, total.value) == ("1000.00", "130.00", "1130.00")
+    assert (net.how, net.box) == ("adds up with tax and total", invoice.lines[1].box)
+    assert found(_sums(("合计金额", "¥1,000.00")), "net", "total") == [None, "1000.00"]
+
+
+def test_amount_without_a_known_label_is_found_by_what_it_adds_up_to() -> None:
+    text = _sums(("Subtotal", "$1,000.00"), ("VAT", "$200.00"), ("Grrand tootal", "$1,200.00"), ("Cash", "$1,500.00"))
+    assert found(text, "total") == ["1200.00"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (("Subtotal", "$1,000.00"), ("VAT", "$200.00"), ("Something", "$1,250.00")),
+        (("Subtotal", "$1,000.00"), ("VAT", "$0.00"), ("Something", "$1,000.00")),
+        (("Subtotal", "8"), ("VAT", "2"), ("Table", "10")),
+        (("Subtotal", "$1,000.00"), ("Something", "$1,200.00")),
+    ],
+)
+def test_nothing_is_computed_that_does_not_stand_on_the_page(rows: tuple[tuple[str, str], ...]) -> None:
+    assert found(_sums(*rows), "total") == [None]
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("發票號碼", "invoice number"),
+        ("客戶編號", "customer number"),
+        ("訂單號碼", "order number"),
+        ("賬單編號", "invoice number"),
+    ],
+)
+def test_chinese_labels_are_known_in_both_scripts(label: str, name: str) -> None:
+    assert found(page((f"{label}：A4711", 80, 100)), name) == ["A4711"]
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        ("Item", "Qty", "Unit price", "Total"),
+        ("商品", "数量", "单价", "总额"),
+        ("Artikel", "Menge", "Einzelpreis", "Gesamt"),
+    ],
+)
+def test_head_of_a_column_of_lines_is_no_total(heads: tuple[str, ...]) -> None:
+    rows = (heads, ("Paint", "2", "10.00", "20.00"), ("Brush", "1", "5.00", "5.00"))
+    cells = [(text, 80 + 220 * x, 100 + 40 * y) for y, row in enumerate(rows) for x, text in enumerate(row)]
+    assert found(page(*cells), "total") == [None]
+    assert found(page(*cells, ("Total", 520, 300), ("25.00", 740, 300)), "total") == ["25.00"]
+
+
+@pytest.mark.parametrize(
+    "label", ["折扣总额", "税费总额", "税项总额", "已付总额", "運費總額", "消费税合计", "割引合計"]
+)
+def test_sum_of_something_else_is_no_total(label: str) -> None:
+    assert found(_sums((label, "130.00")), "total") == [None]
+    assert found(_sums(("总额", "1,130.00"), (label, "1,430.00")), "total") == ["1130.00"]
+
+
+@pytest.mark.parametrize("label", ["含税总额", "本期应付金额", "消費税込合計金額", "税后总额"])
+def test_total_is_one_whatever_says_how_it_counts(label: str) -> None:
+    assert found(_sums((label, "130.00")), "total") == ["130.00"]
+
+
 def test_numbered_fields_take_the_value_of_their_own_number() -> None:
     text = page(
         *(("Reading 1: 55", 80, 100), ("Reading 2: 77", 80, 140), ("Reading 12: 99", 80, 180)),

@@ -31,6 +31,9 @@ AMOUNTS = [
     ("250:50 kr", "250.50", None),
     ("-12,50 €", "-12.50", "EUR"),
     ("12,- €", "12", "EUR"),
+    ("人民币1,234.50", "1234.50", "CNY"),
+    ("RMB 88.00", "88.00", "CNY"),
+    ("新臺幣 1,234元", "1234", "TWD"),
 ]
 
 
@@ -41,6 +44,22 @@ def _found(text: str, type: FieldType, page: Conventions | None = None) -> list[
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_dates_are_found_in_each_language(language: str) -> None:
     assert [_found(text, FieldType.DATE) for text in DATES[language]] == [["2026-03-03"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("二〇二四年三月五日", ["2024-03-05"]),
+        ("二○二四年十月二十一日", ["2024-10-21"]),
+        ("签于二零二四年十二月三十日", ["2024-12-30"]),
+        ("中華民國113年3月5日", ["2024-03-05"]),
+        ("二〇二四年十三月五日", []),
+        ("二〇二四年三月十十日", []),
+        ("二四年三月五日", []),
+    ],
+)
+def test_days_in_chinese_numerals_are_read(text: str, days: list[str]) -> None:
+    assert _found(text, FieldType.DATE) == days
 
 
 def test_no_name_of_a_month_means_two_months() -> None:
