@@ -53,6 +53,7 @@ LOOK_OVER_ALL = {
     "requeue_strays",
     "_running",
     "lost",
+    "no_longer_open",
     "release_all",
     "measure",
     "queued_pages",

@@ -14,7 +14,7 @@ from portal.accounts import api_keys
 from portal.accounts.peppers import Peppers
 from portal.domain import JobState, Scope
 from portal.errors import InvalidRequest, TooManySamples, Unavailable
-from portal.jobs import claims, endings, queries
+from portal.jobs import claims, endings, handbacks, queries
 from portal.jobs.queries import get_job
 from portal.jobs.submission import Order
 from portal.services import Services
@@ -162,7 +162,7 @@ def test_tick_reads_the_pages_only_when_one_has_changed(
     assert (json.loads(told["_viewer"])["pages"], told["_shown"] != mark) == ("rqq", True)
     with services.database.transaction() as session:
         assert held is not None
-        claims.release(session, held)
+        handbacks.release(session, held)
         claims.claim(session, "worker", sqlite_bench.alice.tenant_id, job.id)
     assert page._tick(told["_shown"], request)["_shown"] != told["_shown"], "as many of each state, but not the same"
     assert len(reads) == 3
