@@ -48,6 +48,11 @@ class Claim:
     weight: float = 1.0
 
     @property
+    def mark(self) -> str:
+        """The part of the token that is the claim's own: it is in the name of the file that it works on."""
+        return _mark(self.token)
+
+    @property
     def tenant_id(self) -> str:
         """Whose page it is."""
         return self.ended.tenant_id
@@ -221,6 +226,12 @@ def lost(session: Session, tokens: Collection[str]) -> set[str]:
     return set(tokens) - set(held)
 
 
+def marks_in_use(session: Session) -> set[str]:
+    """The marks of all claims that hold their page, of any tenant and process."""
+    held = session.scalars(select(Page.claimed_by).where(Page.state == PageState.RUNNING, Page.claimed_by.is_not(None)))
+    return {_mark(token) for token in held if token is not None}
+
+
 def requeue_strays(session: Session, worker: str, tokens: Collection[str]) -> int:
     """Requeues pages that `worker` claimed but does not work on, `tokens` being its claims; returns how many.
 
@@ -243,6 +254,10 @@ def recover(session: Session) -> int:
     for page in orphans:
         _requeue_or_fail(session, page)
     return len(orphans)
+
+
+def _mark(token: str) -> str:
+    return token.rpartition("/")[2]
 
 
 def _running(session: Session, *conditions: ColumnElement[bool]) -> Sequence[Page]:
