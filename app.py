@@ -239,6 +239,7 @@ def build_app(services: Services) -> ASGIApp:
 
     from portal import api, ui, web
     from portal.accounts import sessions
+    from portal.http.bodies import BoundedBodies
     from portal.web import downloads, pages
     from portal.web.guard import GuardRules, gradio_username, guard_mounted
     from portal.web.headers import SecurityHeaders
@@ -277,7 +278,7 @@ def build_app(services: Services) -> ASGIApp:
     )
     guard_mounted(http, path="/", resolve=partial(sessions.resolve, services.database), rules=rules)
     # Around the finished application, not by add_middleware: Starlette answers its own 500s outside of that.
-    return SecurityHeaders(http, is_https=(public_url or "").startswith("https://"))
+    return SecurityHeaders(BoundedBodies(http), is_https=(public_url or "").startswith("https://"))
 
 
 def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -1,18 +1,20 @@
 """Whether an API key still stands: asked when it comes in, and again where what it asked for is written.
 
 A request may take minutes (an upload), and its key may be revoked or expire meanwhile. What writes on behalf of a
-principal calls `refuse_ended_key` first in the writing session: nothing that a key began appears after its end.
+principal calls `refuse_ended_key` first in the writing session: nothing that a key began appears after its end. What
+has waited, and sends something away instead of writing it, calls `refuse_ended_caller`.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import and_, bindparam, select
 from sqlalchemy.orm import Session
 
-from models import ApiKey, Member
+from models import ApiKey, Member, Tenant
 from models.base import now
+from portal.accounts.suspension import refuse_suspended
 from portal.domain import Principal
 from portal.errors import Unauthenticated
 
@@ -48,6 +50,28 @@ def refuse_ended_key(session: Session, principal: Principal) -> None:
         refuse_ended(revoked_at=row.revoked_at, expires_at=row.expires_at)
 
 
+def refuse_ended_caller(session: Session, principal: Principal) -> None:
+    """Looks again at all that let the principal in, its key, member and tenant; holds nothing.
+
+    Raises Unauthenticated as `refuse_ended`, and when the key or the account is gone; TenantSuspended.
+    """
+    found = session.execute(
+        select(Tenant, Member, ApiKey)
+        .outerjoin(Member, and_(Member.tenant_id == Tenant.id, Member.id == principal.member_id))
+        .outerjoin(ApiKey, and_(ApiKey.tenant_id == Tenant.id, ApiKey.id == principal.api_key_id))
+        .where(Tenant.id == principal.tenant_id)
+    ).one_or_none()
+    tenant, member, key = found or (None, None, None)
+    removed_at = member.removed_at if member else None
+    if key is not None:
+        refuse_ended(revoked_at=key.revoked_at or removed_at, expires_at=key.expires_at)
+    elif principal.api_key_id is not None:
+        raise Unauthenticated("The API key is gone.", code="api_key_invalid", remedy=_REMEDY)
+    if tenant is None or removed_at is not None:
+        raise _removed()
+    refuse_suspended(tenant)
+
+
 def _refuse_removed(session: Session, principal: Principal) -> None:
     removed_at = session.scalar(
         select(Member.removed_at)
@@ -55,4 +79,8 @@ def _refuse_removed(session: Session, principal: Principal) -> None:
         .with_for_update(read=True)
     )
     if removed_at is not None:
-        raise Unauthenticated("This account was removed.", remedy="Ask the owner of the tenant.")
+        raise _removed()
+
+
+def _removed() -> Unauthenticated:
+    return Unauthenticated("This account was removed.", remedy="Ask the owner of the tenant.")

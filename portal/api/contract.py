@@ -93,6 +93,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "tenant_name_taken": Refusal(409, "A tenant with this name exists."),
     "email_taken": Refusal(409, "The e-mail has an account."),
     "file_too_large": Refusal(413, "A file, or the whole body, is larger than /v1/me allows."),
+    "request_too_large": Refusal(413, "The body is larger than the 1 MiB that a route without files takes."),
     "file_type_unknown": Refusal(415, "The file is of no kind that can be read."),
     "invalid_request": Refusal(422, "A parameter is missing, malformed or out of range; the detail names it."),
     "no_files": Refusal(422, "The form has no file."),

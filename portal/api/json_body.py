@@ -22,6 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from portal.api.incoming import IncomingFile, body_too_large, refuse_large_body
 from portal.api.problems import malformed_body
 from portal.errors import DocumentRefused, InvalidRequest
+from portal.http.bodies import bound_by_reader
 
 _MAX_KEPT_BYTES = 256 * 2**10
 _MAX_HEADER_BYTES = 256
@@ -184,6 +185,7 @@ async def fill(body: JsonBody[File], request: Request, *, max_file_bytes: int) -
     """
     limit_bytes = max_file_bytes * 3 // 2 + _MAX_KEPT_BYTES
     refuse_large_body(request, limit_bytes)
+    bound_by_reader(request.scope)
     received_bytes, waiting = 0, bytearray()
     try:
         async for chunk in request.stream():

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from portal.api.incoming import IncomingFile, body_too_large, refuse_large_body
 from portal.api.problems import invalid_parameter, malformed_body
 from portal.errors import InvalidRequest
+from portal.http.bodies import bound_by_reader
 from portal.settings import IntakeSettings
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ async def read_form(
     """
     limit_bytes = body_limit_bytes(limits)
     refuse_large_body(request, limit_bytes)
+    bound_by_reader(request.scope)
     form = MultipartForm(folder, limits, text_names)
     try:
         parser = MultipartParser(_boundary(request), form.callbacks())

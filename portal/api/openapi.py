@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from portal.api.chat_request import ChatRequest
+from portal.api.contract import problems
 from portal.api.examples import CURL, with_base
 from portal.api.mistral import OcrRequest
 from portal.api.schemas import Problem
@@ -64,6 +65,8 @@ def openapi_document(routes: Sequence[BaseRoute], base_url: str) -> dict[str, An
             for answer in operation["responses"].values():
                 if answer["description"] == _FASTAPI_DEFAULT:
                     answer["description"] = "Done."
+            if "requestBody" in operation:
+                operation["responses"].setdefault("413", problems("request_too_large")[413])
             source = CURL.get(f"{method} {path}")
             if source:
                 sample = {"lang": "Shell", "label": "curl", "source": with_base(source, base_url)}

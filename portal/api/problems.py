@@ -51,7 +51,11 @@ class ProblemRoute(APIRoute):
         async def answer(request: Request) -> Response:
             try:
                 response = await handle(request)
-            except (PortalError, HTTPException, RequestValidationError, ClientDisconnect):
+            except HTTPException as error:
+                if isinstance(error.__cause__, PortalError):  # which kept FastAPI from reading the body: not its syntax
+                    raise error.__cause__ from None
+                raise
+            except (PortalError, RequestValidationError, ClientDisconnect):
                 raise
             except Exception as error:  # noqa: BLE001 - this is the API's translator
                 response = _of_unforeseen(request, error)

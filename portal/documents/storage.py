@@ -18,6 +18,7 @@ from pathlib import Path
 from portal.errors import NotFound, Unavailable
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
+_SCRATCH = re.compile(r"[0-9]{4,}\.([0-9a-f]+)\.png", re.ASCII)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -37,6 +38,10 @@ class Storage:
     def page_image_path(self, tenant_id: str, document_id: str, number: int) -> Path:
         """The PNG that engines read, page `number` from 1: scratch, made again at will."""
         return self._folder(tenant_id, document_id) / "pages" / f"{int(number):04d}.png"
+
+    def scratch_path(self, tenant_id: str, document_id: str, number: int, *, mark: str) -> Path:
+        """That PNG for as long as somebody works on it; `mark` (hexadecimal) is known to be in use meanwhile."""
+        return self.page_image_path(tenant_id, document_id, number).with_suffix(f".{mark}.png")
 
     def page_view_path(self, tenant_id: str, document_id: str, number: int) -> Path:
         """The JPEG that people are shown."""
@@ -117,6 +122,19 @@ class Storage:
                 if _is_older(part, oldest):
                     part.unlink(missing_ok=True)
         return swept
+
+    def sweep_scratch(self, marks_in_use: Callable[[], set[str]]) -> int:
+        """Removes the scratch of whoever died over it, at once; gives the number of files.
+
+        `marks_in_use` is asked after the files are listed: a mark is in use before its file is made.
+        """
+        paths = self._root.glob("*/documents/*/pages/*.*.png")
+        found = [(path, match) for path in paths if (match := _SCRATCH.fullmatch(path.name))]
+        in_use = marks_in_use() if found else set()
+        strays = [path for path, match in found if match[1] not in in_use]
+        for path in strays:
+            path.unlink(missing_ok=True)
+        return len(strays)
 
     def check(self) -> None:
         """Proves that files can be written here; raises Unavailable where not."""

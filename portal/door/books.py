@@ -7,7 +7,7 @@ import asyncio
 import structlog
 from sqlalchemy.orm import Session
 
-from portal.accounts.standing import refuse_ended_key
+from portal.accounts.standing import refuse_ended_caller, refuse_ended_key
 from portal.db import Database
 from portal.domain import Principal, Task
 from portal.door.writer import Writer
@@ -52,6 +52,10 @@ class Books:
             await asyncio.to_thread(self._count, principal.tenant_id, refusal)
             raise
 
+    async def look_again(self, principal: Principal) -> None:
+        """A key or a tenant may have ended during a wait. Raises Unauthenticated, Forbidden, Unavailable."""
+        await asyncio.to_thread(self._look, principal)
+
     async def settle(self, tenant_id: str, held: Held, *, is_delivered: bool) -> None:
         """Posts the page, or returns it. Waits out a database that is away, up to a minute."""
 
@@ -71,6 +75,10 @@ class Books:
         """Ends the threads; what they were given is done first."""
         self._writer.close()
         self._presence.end()
+
+    def _look(self, principal: Principal) -> None:
+        with self._database.reading() as session:
+            refuse_ended_caller(session, principal)
 
     def _count(self, tenant_id: str, refusal: LimitReached) -> None:
         try:

@@ -1,9 +1,9 @@
 """The story of one request: admitted, waiting for its turn, asked, delivered, counted.
 
 A page is reserved before it waits, and posted when text was delivered, also to a reader who left in the middle; else
-it is returned. Whoever leaves has the call aborted and the place freed at once. What a killed process had reserved is
-swept once it is gone (portal/jobs/presence.py); so a stream's page is posted as its first text goes out, not at its
-end.
+it is returned. Who has waited is looked at again before anything is sent: a key may end meanwhile. Whoever leaves has
+the call aborted and the place freed at once. What a killed process had reserved is swept once it is gone
+(portal/jobs/presence.py); so a stream's page is posted as its first text goes out, not at its end.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Door:
                 charge = Charge(self.books, principal.tenant_id, held)
                 stack.push_async_callback(charge.settle)
                 await self._turn(principal, order, held, stack)
+                await self.books.look_again(principal)
             until = asyncio.get_running_loop().time() + self._seconds
             letter = Letter(order, priority=priority_of(held.terms.limits.weight))
             answer = await self._answer(order, letter, until, Call(request_id=request_id))

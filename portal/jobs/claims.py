@@ -42,6 +42,11 @@ class Claim:
     weight: float = 1.0
 
     @property
+    def mark(self) -> str:
+        """The part of the token that is the claim's own: it is in the name of the file that it works on."""
+        return _mark(self.token)
+
+    @property
     def tenant_id(self) -> str:
         """Whose page it is."""
         return self.ended.tenant_id
@@ -177,6 +182,16 @@ def _without_fields(result: dict[str, Any] | None) -> tuple[dict[str, Any] | Non
     if result is None or "fields" not in result:
         return result, None
     return {key: value for key, value in result.items() if key != "fields"}, result["fields"]
+
+
+def marks_in_use(session: Session) -> set[str]:
+    """The marks of all claims that hold their page, of any tenant and process."""
+    held = session.scalars(select(Page.claimed_by).where(Page.state == PageState.RUNNING, Page.claimed_by.is_not(None)))
+    return {_mark(token) for token in held if token is not None}
+
+
+def _mark(token: str) -> str:
+    return token.rpartition("/")[2]
 
 
 def _is_due() -> ColumnElement[bool]:

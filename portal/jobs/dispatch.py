@@ -272,6 +272,8 @@ class Dispatcher:
                 await self._swept(keep_up if is_whole else give_back)
                 if is_whole:
                     next_whole = time.monotonic() + _SWEEP_SECONDS
+            else:
+                next_whole = 0.0  # whoever takes over sweeps first what a dead one left
             await asyncio.sleep(_GIVE_BACK_SECONDS if self._is_owner else _LOOK_SECONDS)
 
     async def _swept(self, sweep: Callable[[JobContext], None]) -> None:

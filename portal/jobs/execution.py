@@ -88,7 +88,7 @@ def internal_failure(claim: Claim) -> Ending:
 async def _outcome(context: JobContext, claim: Claim, engine: Engine, place: Place) -> Ending:
     page = (claim.tenant_id, claim.document_id, claim.number)
     # One scratch file a claim: a process that lost its claim must not remove its successor's.
-    scratch = context.storage.page_image_path(*page).with_suffix(f".{claim.token.rpartition('/')[2]}.png")
+    scratch = context.storage.scratch_path(*page, mark=claim.mark)
     try:
         image = await asyncio.to_thread(_rasterize, context, claim, scratch)
         async with place.slot():

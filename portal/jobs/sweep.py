@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from models import DocumentRow
 from portal.errors import Unavailable
+from portal.jobs.claims import marks_in_use
 from portal.jobs.context import JobContext
 
 log = structlog.get_logger()
@@ -31,3 +32,16 @@ def sweep_blobs(context: JobContext) -> int:
             return set(session.scalars(own))
 
     return context.storage.sweep(known, older_than_seconds=_YOUNG_SECONDS)
+
+
+def sweep_scratch(context: JobContext) -> int:
+    """Gives the number of page images that a process left when it died over them, removed now.
+
+    Those of claims that hold their page stay, whichever process has them. Raises Unavailable, OSError.
+    """
+
+    def in_use() -> set[str]:
+        with context.database.reading() as session:
+            return marks_in_use(session)
+
+    return context.storage.sweep_scratch(in_use)

@@ -1,4 +1,4 @@
-"""What the dispatching process does now and then: blobs and reservations that are nobody's, and what has expired."""
+"""Done now and then by the process that dispatches: files and reservations that are nobody's go, and what expired."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portal.jobs.context import JobContext
 from portal.jobs.presence import forget_gone
 from portal.jobs.retention import delete_expired
 from portal.jobs.stray_reservations import sweep_reservations
-from portal.jobs.sweep import sweep_blobs
+from portal.jobs.sweep import sweep_blobs, sweep_scratch
 
 log = structlog.get_logger()
 
@@ -19,6 +19,7 @@ log = structlog.get_logger()
 def keep_up(context: JobContext) -> None:
     """Sweeps once; a part that fails is logged, tried again at the next time, and keeps no other part from its work."""
     _do("blobs", lambda: _sweep_blobs(context))
+    _do("page images", lambda: _sweep_scratch(context))
     give_back(context)
     _do("signs of life", lambda: forget_gone(context.database))
     _do("retention", lambda: _delete_expired(context))
@@ -38,6 +39,12 @@ def _do(part: str, act: Callable[[], None]) -> None:
 
 def _sweep_blobs(context: JobContext) -> None:
     log.info("swept", documents=sweep_blobs(context))
+
+
+def _sweep_scratch(context: JobContext) -> None:
+    swept = sweep_scratch(context)
+    if swept:
+        log.warning("removed page images that nobody reads any more", files=swept)
 
 
 def _sweep_reservations(context: JobContext) -> None:

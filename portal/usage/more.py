@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models import QuotaRequest
+from models import QuotaRequest, Tenant
 from models.base import now
 from portal import audit
 from portal.domain import Limit, Principal
@@ -47,6 +47,8 @@ def ask_for_more(session: Session, principal: Principal, limit: str, wanted: int
     asked for already.
     """
     asked, reason = _askable(limit), _reason(reason)
+    # Alone with the tenant: of two who ask at the same moment the second sees the first one's request.
+    session.execute(select(Tenant.id).where(Tenant.id == principal.tenant_id).with_for_update(key_share=True))
     terms = terms_of(session, principal.tenant_id, at=now())
     allowed = terms.limits.value(asked)
     if allowed is None or not allowed < wanted <= MAX_WANTED:

@@ -14,8 +14,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope
 
 from portal.errors import InvalidRequest
+from portal.http.bodies import RequestTooLarge, bound_by_reader
 from portal.web.gradio_routes import SESSION_HASH, Call
-from portal.web.refusals import RequestTooLarge, UnsupportedMediaType
+from portal.web.refusals import UnsupportedMediaType
 
 _REMEDY = "Reload the page; programs use the API under /v1."
 _MAX_DIGITS = 18
@@ -37,6 +38,7 @@ async def read_call(scope: Scope, receive: Receive, *, call: Call, max_bytes: in
     types = Headers(scope=scope).getlist("content-type")
     if len(types) != 1 or types[0].partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("This route takes application/json.", remedy=_REMEDY)
+    bound_by_reader(scope)
     body = _parsed(await _read(scope, receive, max_bytes))
     if not isinstance(body, dict) or not call.needs <= body.keys() <= call.keys:
         raise _malformed()

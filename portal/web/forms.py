@@ -12,11 +12,12 @@ from fastapi.responses import HTMLResponse
 
 from portal.accounts import csrf
 from portal.errors import Forbidden, InvalidRequest, PortalError
+from portal.http.bodies import RequestTooLarge
 from portal.http.problems import retry_after_seconds, status_of
 from portal.services import Services
 from portal.web.browsers import FORM_COOKIE, keep_form_cookie
 from portal.web.origin import check_origin
-from portal.web.refusals import RequestTooLarge, UnsupportedMediaType
+from portal.web.refusals import UnsupportedMediaType
 from portal.web.rendering import render
 
 CSRF_FIELD = "csrf_token"

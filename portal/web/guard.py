@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from portal.accounts.sessions import SignedIn
 from portal.errors import Forbidden, NotFound, PortalError, Unauthenticated
+from portal.http.bodies import bound_by_reader
 from portal.http.problems import log_refusal, problem
 from portal.web.bindings import Bindings, UploadBudget
 from portal.web.calls import content_length, read_call, replay, written
@@ -252,6 +253,7 @@ class GradioGuard:
     async def _upload(self, visit: Visit) -> None:
         self._claim_upload_id(visit)
         self._budget.check(visit.owner, content_length(visit.scope))
+        bound_by_reader(visit.scope)
         stream = UploadStream(
             visit.scope,
             visit.receive,

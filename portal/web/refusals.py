@@ -11,13 +11,6 @@ from starlette.types import Scope
 from portal.errors import PortalError
 
 
-class RequestTooLarge(PortalError):
-    """The body is longer than this route takes."""
-
-    code = "request_too_large"
-    remedy = "Send less at once."
-
-
 class UnsupportedMediaType(PortalError):
     """The body is of another kind than this route takes."""
 

@@ -39,6 +39,7 @@ from portal.documents.storage import Storage
 from portal.domain import Principal, Role, Scope
 from portal.engine.base import Engine
 from portal.engine.fakes import FakeEngine, answers
+from portal.http.bodies import BoundedBodies
 from portal.http.connections import BoundedHttpProtocol
 from portal.jobs.context import Engines, JobContext
 from portal.jobs.dispatch import Dispatcher
@@ -135,7 +136,7 @@ def _app(services: Services) -> SecurityHeaders:
     app.include_router(portal.api.router(services))
     portal.api.install(app)
     app.mount("/", Starlette(routes=[Route("/{rest:path}", _page)]))
-    return SecurityHeaders(app)
+    return SecurityHeaders(BoundedBodies(app))
 
 
 async def _page(request: Request) -> HTMLResponse:

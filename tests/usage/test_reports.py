@@ -24,6 +24,7 @@ from portal.usage.standing import standing_of
 from portal.usage.zones import change_time_zone, time_zones
 from tests.jobs.conftest import Bench, make_bench, sandbox
 from tests.ledger import limit_tenant
+from tests.locks import meanwhile
 
 __all__ = ["sandbox"]  # the fixture
 
@@ -172,6 +173,22 @@ def test_more_is_asked_for_once_and_only_more(bench: Bench) -> None:
     with database.reading() as session:
         assert [one.id for one in requests_for_more(session, bench.alice.tenant_id)] == [made.id]
         assert requests_for_more(session, bench.charlie.tenant_id) == []
+
+
+def test_one_request_for_more_is_open_when_two_ask_at_once(bench: Bench) -> None:
+    database = bench.context.database
+
+    def ask() -> str:
+        with database.transaction() as session:
+            return ask_for_more(session, bench.bob, "pages_per_day", 9000, "the archive").id
+
+    with database.transaction() as session:
+        first = ask_for_more(session, bench.alice, "pages_per_day", 8000, "the archive")
+        second = meanwhile(database, ask)
+    with pytest.raises(Conflict):
+        second.result(timeout=30)
+    with database.reading() as session:
+        assert [one.id for one in requests_for_more(session, bench.alice.tenant_id)] == [first.id]
 
 
 def test_zone_is_changed_by_an_owner_and_recorded_and_no_day_begins_twice(bench: Bench) -> None:

@@ -30,6 +30,7 @@ from starlette.types import ASGIApp
 
 from portal.accounts.sessions import COOKIE_NAME, SignedIn
 from portal.domain import Principal, Role, Scope
+from portal.http.bodies import BoundedBodies
 from portal.web import pages
 from portal.web.guard import GuardRules, gradio_username, guard_mounted
 from portal.web.headers import SecurityHeaders
@@ -174,7 +175,7 @@ def make_app(*, guarded: bool, rules: dict[str, Any] | None = None) -> App:
             pages=("history",), upload_dir=Path(get_upload_folder()), functions=frozenset(demo.fns), **(rules or {})
         )
         guard_mounted(portal, path="/", resolve=sign_ins.resolve, rules=checked)
-        served = SecurityHeaders(portal)
+        served = SecurityHeaders(BoundedBodies(portal))
     return App(served, {str(fn.api_name): index for index, fn in demo.fns.items()}, routes)
 
 
