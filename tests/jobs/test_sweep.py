@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from portal.jobs import claims
+from portal.jobs import claims, handbacks
 from portal.jobs.sweep import sweep_blobs, sweep_scratch
 from tests.jobs.conftest import Bench, dispatching
 
@@ -48,7 +48,7 @@ def test_page_image_of_a_dead_process_is_swept_and_that_of_a_held_claim_stays(be
         path.touch()
     assert sweep_scratch(context) == 0
     with context.database.transaction() as session:
-        claims.release_all(session, "dead")
+        handbacks.release_all(session, "dead")
     assert sweep_scratch(context) == 1
     assert (left.exists(), in_use.exists(), view.exists()) == (False, True, True)
 
