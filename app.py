@@ -121,6 +121,7 @@ def check(
 def _check_engines(settings: Settings, *, is_connecting: bool) -> None:
     """Prints each engine, for one on vLLM how it is served, and whether it answers."""
     from portal.engine.configuration import configured_engines, serve_command
+    from portal.wording import counted
 
     async def look(engine: Engine) -> str:
         try:
@@ -136,6 +137,7 @@ def _check_engines(settings: Settings, *, is_connecting: bool) -> None:
         print(f"engine {own.name}: {own.checkpoint}, profile {own.profile_version}, licence {own.licence}")
         if command is not None:
             print(f"  served by: {command}")
+            print(f"  with room for its {counted(engine.slots, 'slot')}: --max-num-seqs, of all instances together")
         if is_connecting and own.is_remote:
             print(f"  {asyncio.run(look(engine))}")
 

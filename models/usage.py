@@ -123,7 +123,8 @@ keep_immutable(LedgerEntry)
 class UsageNotice(Base):
     """Of the tenant somebody closed the notice that 50, 80 or 100 % of a limit are used in a period, at `seen_at`.
 
-    Rows without `seen_at` are of a former release, which stored what was told.
+    `allowed` is what the limit was then, the highest where it was closed again. Rows without `seen_at` are of a former
+    release, which stored what was told; without `allowed` of one that did not store it.
     """
 
     __tablename__ = "usage_notices"
@@ -134,10 +135,14 @@ class UsageNotice(Base):
     percent: Mapped[int] = mapped_column(primary_key=True)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now, index=True)
     seen_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    allowed: Mapped[int | None]
 
 
 class RefusalCount(Base):
-    """How often a tenant was refused on a day, by code and binding limit, and the pages that it asked for."""
+    """How often a tenant was refused on a day, by code and binding limit, and the pages that it asked for.
+
+    `allowed` is what the limit was at the last of them; None in rows of a release that did not store it.
+    """
 
     __tablename__ = "refusal_counts"
 
@@ -148,3 +153,4 @@ class RefusalCount(Base):
     requests: Mapped[int] = mapped_column(default=0)
     pages: Mapped[int] = mapped_column(default=0)
     last_at: Mapped[datetime] = mapped_column(UTCDateTime, default=now)
+    allowed: Mapped[int | None]

@@ -167,7 +167,10 @@ def _plan_json(made: MemoryPlan) -> dict[str, Any]:
 def _status_table(found: dict[str, Any]) -> str:
     store, router = found["store"], found["router"]
     size = f"{store['total_bytes'] / 1e6:.0f} MB" if store["total_bytes"] else "nothing"
+    stopped_at = found["fleet"]["rolling_stopped_at"]
     lines = [
+        f"fleet    {found['fleet']['summary']}",
+        *([f"         the last rolling restart stopped at {stopped_at}; the others were let be"] if stopped_at else ()),
         f"store    {store['state']}: {size} by {found['fleet']['transport']}, {len(store['leases'] or ())} readers"
         f"{_trouble(store)}",
         f"router   {router['state']}: {router['url']}, {len(router['workers'])} instances{_trouble(router)}",

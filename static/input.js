@@ -103,13 +103,16 @@
 
   // Once nothing is on its way, the portal counts the pages of what is in the list.
   const PRICE_AFTER_MS = 250;
+  const PRICE_AFTER_TYPING_MS = 1000;
   let pricing = 0;
-  const reprice = () => {
+  let unpriced = null; // the form whose texts are being written
+  const reprice = (afterMs = PRICE_AFTER_MS) => {
+    unpriced = null;
     clearTimeout(pricing);
     pricing = setTimeout(() => {
       // A call that breaks off makes Gradio load the page anew, and the list would be lost: none while it is offline.
       if (navigator.onLine && !entries.some(isOnItsWay)) document.getElementById('price-files')?.click();
-    }, PRICE_AFTER_MS);
+    }, afterMs);
   };
 
   const parsed = (text) => {
@@ -199,6 +202,12 @@
     reprice() {
       if (entries.length) reprice();
     },
+    // The same of a form that texts are written in: each count opens every file anew, so it waits until it is left.
+    repriceWhenLeft(id) {
+      const form = document.getElementById(id);
+      if (form?.querySelector('textarea:focus, input:focus:not([type=checkbox], [type=radio])')) unpriced = form;
+      else portal.input.reprice();
+    },
     clear() {
       for (const entry of entries.splice(0)) {
         if (entry.picture) URL.revokeObjectURL(entry.picture);
@@ -221,11 +230,17 @@
       rangeField().value = range;
       rangeField().dispatchEvent(new Event('input', { bubbles: true }));
     }
+    reprice();
     document.getElementById('run')?.focus();
   });
   document.addEventListener('input', (event) => {
-    if (event.target === rangeField()) reprice();
+    if (event.target === rangeField()) reprice(PRICE_AFTER_TYPING_MS);
   });
+  const leave = (place) => {
+    if (unpriced && !unpriced.contains(place)) portal.input.reprice();
+  };
+  document.addEventListener('focusout', (event) => leave(event.relatedTarget));
+  document.addEventListener('focusin', (event) => leave(event.target)); // what had the focus may have been redrawn
 
   // A portal that started anew does not know the uploads of before.
   window.addEventListener('portal:back', () => {

@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from portal import errors
+from portal.engine.second_servers import of_text_model
 
 
 def test_error_is_the_same_when_it_crosses_a_process() -> None:
@@ -16,11 +17,12 @@ def test_error_is_the_same_when_it_crosses_a_process() -> None:
         errors.DocumentRefused("bad", code="file_empty", remedy="send bytes"),
         errors.EngineError("late", is_permanent=True, code="engine_timeout"),
         errors.PageOutOfRange("a.png", page=6, page_count=1, first=0),
+        of_text_model(errors.EngineError("long", is_permanent=True, code="engine_context_too_long")),
         errors.StillRunning("wait", job_id="job_1", retry_after_seconds=3),
     ):
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error)
-        for name in ("code", "kind", "message", "remedy", "retry_after_seconds", "job_id", "is_permanent"):
+        for name in ("code", "kind", "message", "remedy", "retry_after_seconds", "job_id", "is_permanent", "cause"):
             assert getattr(again, name, None) == getattr(error, name, None)
 
 

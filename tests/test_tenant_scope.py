@@ -53,6 +53,7 @@ LOOK_OVER_ALL = {
     "requeue_strays",
     "_running",
     "lost",
+    "no_longer_open",
     "release_all",
     "measure",
     "queued_pages",
@@ -162,7 +163,7 @@ def test_every_statement_names_the_tenant_when_use_is_looked_at(scoped_bench: Be
             if standing.nearest is not None:
                 runs_out_at(session, alice.tenant_id, standing, standing.nearest)
             ask_for_more(session, alice, "pages_per_day", 10**6, "the archive")
-            close_notice(session, alice.tenant_id, Notice(Limit.PAGES_PER_DAY, day, 50), at=standing.period.at)
+            close_notice(session, alice.tenant_id, Notice(Limit.PAGES_PER_DAY, day, 50, 100), at=standing.period.at)
             change_time_zone(session, alice, "Europe/Berlin")
             file_names(session, alice.tenant_id, ["job_1"])
 

@@ -75,11 +75,15 @@ class QueueBody(_Body):
 
     position: int | None = Field(description="The place in the line of its next page, from 1; null when none waits")
     pages_ahead: int | None = Field(description="Pages that are begun before its next one")
-    eta_seconds: float | None = Field(description="Seconds until it is finished, about; null when nobody knows")
-    binding: Literal["turn", "engine_slots", "engine_unavailable"] | None = Field(
-        description="What its next page waits for: other pages' turns, a slot of the engine, or the engine itself"
+    eta_seconds: float | None = Field(
+        description="Seconds until it is finished, about; with second_server, until that has been asked again; null "
+        "when nobody knows"
     )
-    detail: str | None = Field(description="What ails the engine, in words")
+    binding: Literal["turn", "engine_slots", "engine_unavailable", "second_server"] | None = Field(
+        description="What its next page waits for: other pages' turns, a slot of the engine, the engine itself, or a "
+        "server beside it (the text model, the engine that picks fields)"
+    )
+    detail: str | None = Field(description="What ails the engine, or the server beside it, in words")
 
 
 class JobLinks(_Body):

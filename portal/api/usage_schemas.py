@@ -130,7 +130,7 @@ class FilePriceBody(_Body):
 
 
 class PriceBody(_Body):
-    """What a job would cost now. Nothing was stored, reserved or counted."""
+    """What a job would cost now. Nothing was stored or reserved; asking counted as one of the requests a minute."""
 
     object: Literal["price"] = "price"
     pages: int = Field(description="Pages that would be reserved; they count against the limits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -12,13 +13,17 @@ from portal.domain import EngineCapability, PageImage, PageText, TaskPrompt
 class Call:
     """What an engine is told about one call beside the page. A lower `priority` is sooner, where the engine has any.
 
-    `page` names the page the same way in each call for it; empty where nobody asks again. `ends_at` is the time of the
-    event loop at which nobody waits for the answer any more, None where that is not fixed.
+    `reading` is the page as it was read before, where only a server beside the engine has failed since: it is not read
+    again. Such a server has `second_seconds` (None: no bound), which begin when the engine calls `on_read`: from then
+    on the engine itself is not needed any more.
+    `ends_at` is the time of the event loop at which nobody waits for the engine any more, None where that is not fixed.
     """
 
     request_id: str = ""
     priority: int = 0
-    page: str = ""
+    reading: PageText | None = None
+    second_seconds: float | None = None
+    on_read: Callable[[], None] | None = None
     ends_at: float | None = None
 
 

@@ -6,7 +6,7 @@
     model = "lightonai/LightOnOCR-2-1B"    # as --served-model-name
     profile = "lightonocr-2"               # told by the model's name when left out
     key_file = "/run/secrets/vllm"         # no key when left out
-    slots = 32                             # pages at once
+    slots = 32                             # pages at once, ≤ --max-num-seqs of all instances together
     scores = false                         # ask for confidence
     fallback = "hunyuan"                   # reads a page that loops here
     fields_with = "qwen"                   # picks the fields of pages read here

@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call, Engine
-from portal.engine.second_servers import KeptReadings, of_text_model
+from portal.engine.second_servers import asked_beside, of_text_model
 from portal.engine.translation import TRANSLATION_VERSION, Translator
 from portal.engine.versions import version
 from portal.engine.vllm.client import ChatClient
-from portal.errors import EngineError
 from portal.languages import NAMES
 
 
@@ -24,7 +23,6 @@ class TranslatingEngine:
     def __init__(self, reader: Engine, client: ChatClient) -> None:
         self.reader = reader
         self._client = client
-        self._kept = KeptReadings()
         self._translator = Translator(client)
 
     @property
@@ -57,16 +55,13 @@ class TranslatingEngine:
         own = self.reader.capability
         if prompt.task is not Task.TRANSLATE or (Task.TRANSLATE in own.tasks and prompt.language in own.targets):
             return await self.reader.recognise(image, prompt, call)
-        page = self._kept.take(call)
+        page = call.reading
         if page is None:
             page = await self.reader.recognise(image, replace(prompt, task=Task.EXTRACT, language=None), call)
         if page.is_blank or page.truncated:
             return page
-        try:
-            return await self._translator.translated(page, prompt.language or "", call)
-        except EngineError as failure:
-            self._kept.keep(call, page)
-            raise of_text_model(failure) from None
+        translating = self._translator.translated(page, prompt.language or "", call)
+        return await asked_beside(call, page, translating, of_text_model)
 
     async def close(self) -> None:
         """Closes the reader and the connections to the text model."""

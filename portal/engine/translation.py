@@ -17,11 +17,12 @@ from portal.engine.answers.inline import KEPT
 from portal.engine.answers.markdown_pages import table_cells
 from portal.engine.base import Call
 from portal.engine.markdown import to_table
+from portal.engine.second_servers import nothing_translated
 from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.request import text_body
 from portal.languages import language_name
 
-TRANSLATION_VERSION: Final = 2
+TRANSLATION_VERSION: Final = 3
 PIECE_CHARACTERS: Final = 3000
 _MAX_CELLS: Final = 400
 _LONGEST_LITERAL: Final = 20_000
@@ -53,12 +54,14 @@ class Translator:
         self._client = client
 
     async def translated(self, page: PageText, language: str, call: Call) -> PageText:
-        """The page with its Markdown in `language` (a code) beside it. Raises EngineError.
+        """The page with its Markdown in that language (a code) beside. Raises EngineError, also when no part came back.
 
         A translation in which a loop had to be cut marks the page as truncated.
         """
         work = _Work(self._client, language, call)
         parts = [await work.piece(piece) for piece in pieces(page.markdown)]
+        if work.untranslated and not work.translated and work.truncated is None:
+            raise nothing_translated()
         translation = Translation(language, "\n\n".join(parts), work.untranslated)
         return replace(page, translation=translation, truncated=work.truncated or page.truncated)
 
@@ -68,7 +71,7 @@ class _Work:
 
     def __init__(self, client: ChatClient, language: str, call: Call) -> None:
         self.truncated: str | None = None
-        self.untranslated = 0
+        self.translated = self.untranslated = 0
         self._cut: str | None = None
         self._client = client
         self._system = _PROMPT.format(language=language_name(language))
@@ -114,6 +117,7 @@ class _Work:
             answer = await self._client.ask(body, self._call)
             said = _unmarked(answer.text.strip("\n"), kept)
             if answer.truncated is None and said and is_whole(said):
+                self.translated += 1
                 return said
         self._cut = answer.truncated
         return None

@@ -1,4 +1,4 @@
-"""Pages change hands here: claimed by the dispatcher, stored with their outcome, released, recovered.
+"""Pages change hands here: claimed by the dispatcher, stored with their outcome. Handed back: portal/jobs/handbacks.py.
 
 Each function works in the caller's transaction. A page is stored only by the process that claimed it and only
 while it runs, so a page that was cancelled or taken over meanwhile is neither stored nor counted twice.
@@ -8,9 +8,8 @@ The job's row is always locked before its pages: two orders would deadlock on Po
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, or_, select, update
@@ -21,13 +20,8 @@ from models.base import now
 from portal.documents.storage import Storage
 from portal.domain import JobState, Mode, PageState, Task, TaskPrompt, TemplateRef
 from portal.engine.fields.specs import specs_to_json, stored_specs
-from portal.errors import EngineError
 from portal.jobs import reruns, search
 from portal.usage.ledger import EndedPage, Outcome, end_page
-
-MAX_CLAIMS = 10
-STRAY_AFTER = timedelta(seconds=30)
-_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -71,15 +65,17 @@ class Ending:
     is_own_failure: bool = False
 
 
-def waiting(session: Session, engine: str) -> dict[str, dict[str, int]]:
+def waiting(session: Session, engine: str, *, without: Collection[Task] = ()) -> dict[str, dict[str, int]]:
     """Queued pages of the engine: tenant → job → number of pages, the oldest job first. All tenants: it schedules.
 
-    Pages whose twin is being read are left out: they wait for its reading, not for a turn; and so are postponed ones.
+    Pages whose twin is being read are left out: they wait for its reading, not for a turn; and so are postponed ones,
+    and those of the tasks `without`.
     """
     rows = session.execute(
         select(Page.tenant_id, Page.job_id, func.count())
         .join(Job, Job.id == Page.job_id)
         .where(Page.state == PageState.QUEUED, Job.engine == engine, reruns.is_free_to_claim(), _is_due())
+        .where(Job.task.not_in(without))
         .group_by(Page.tenant_id, Page.job_id, Job.created_at)
         .order_by(Job.created_at, Page.job_id)
     )
@@ -147,7 +143,7 @@ def store(session: Session, held: Claim, ending: Ending) -> bool:
     code, message, remedy = ending.error or (None, None, None)
     changed = session.execute(
         update(Page)
-        .where(*_still_held(held))
+        .where(*still_held(held))
         .values(
             state=ending.state,
             attempt=ending.attempt,
@@ -183,97 +179,9 @@ def _without_fields(result: dict[str, Any] | None) -> tuple[dict[str, Any] | Non
     return {key: value for key, value in result.items() if key != "fields"}, result["fields"]
 
 
-def release(session: Session, held: Claim, *, is_suspect: bool = False) -> None:
-    """Gives an unfinished page back to the queue, its attempt uncounted: the page was not to blame.
-
-    One that `is_suspect` may be: its attempt counts, and after MAX_CLAIMS of them it fails.
-    """
-    for page in _running(session, *_still_held(held)):
-        if is_suspect:
-            _requeue_or_fail(session, page)
-        else:
-            _requeue(page, is_counted=False)
-
-
-def postpone(session: Session, held: Claim, failure: EngineError) -> None:
-    """Puts the page back for a while, longer each time, since a server that it needs beside the engine is away.
-
-    Claimed MAX_CLAIMS times, which takes half an hour, it fails with `failure`.
-    """
-    for page in _running(session, *_still_held(held)):
-        claimed = page.attempt - page.attempts_before_retry
-        if claimed < MAX_CLAIMS:
-            _requeue(page, is_counted=True)
-            page.wait_until = now() + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (claimed - 1))
-        else:
-            _fail(session, page, failure.code, f"{failure.message} It was tried {claimed} times.", failure.remedy)
-
-
-def release_all(session: Session, worker: str) -> None:
-    """Gives all unfinished pages of the worker back, their attempts uncounted: it stops in good order."""
-    for page in _running(session, _claimed_by(worker)):
-        _requeue(page, is_counted=False)
-
-
-def lost(session: Session, tokens: Collection[str]) -> set[str]:
-    """Those of the claims whose page is not theirs any more: cancelled, deleted or taken over."""
-    held = session.scalars(select(Page.claimed_by).where(Page.state == PageState.RUNNING, Page.claimed_by.in_(tokens)))
-    return set(tokens) - set(held)
-
-
-def requeue_strays(session: Session, worker: str, tokens: Collection[str]) -> int:
-    """Requeues pages that `worker` claimed but does not work on, `tokens` being its claims; returns how many.
-
-    A connection lost at the commit of a claim leaves such a page: claimed in the database, unknown to the
-    claimant. Young claims are left alone, since the claimant may just be hearing of them.
-    """
-    old = Page.started_at < now() - STRAY_AFTER
-    strays = _running(session, _claimed_by(worker), Page.claimed_by.not_in(tokens), old)
-    for page in strays:
-        _requeue_or_fail(session, page)
-    return len(strays)
-
-
-def recover(session: Session) -> int:
-    """Requeues every page left running by a process that died; returns how many.
-
-    Called only by the one process that may dispatch, and that works on none.
-    """
-    orphans = _running(session)
-    for page in orphans:
-        _requeue_or_fail(session, page)
-    return len(orphans)
-
-
-def _running(session: Session, *conditions: ColumnElement[bool]) -> Sequence[Page]:
-    """Running pages of any tenant, their jobs locked before them, in one order for all processes."""
-    found = (Page.state == PageState.RUNNING, *conditions)
-    jobs = select(Job.id).where(Job.id.in_(select(Page.job_id).where(*found))).order_by(Job.id)
-    session.execute(jobs.with_for_update()).all()
-    return session.scalars(select(Page).where(*found).with_for_update()).all()
-
-
 def _is_due() -> ColumnElement[bool]:
     """The condition on a queued Page that it is not postponed."""
     return or_(Page.wait_until.is_(None), Page.wait_until <= now())
-
-
-def _claimed_by(worker: str) -> ColumnElement[bool]:
-    return Page.claimed_by.startswith(f"{worker}/", autoescape=True)
-
-
-def _requeue(page: Page, *, is_counted: bool) -> None:
-    page.state, page.claimed_by, page.started_at = PageState.QUEUED, None, None
-    if not is_counted:
-        page.attempt -= 1
-
-
-def _requeue_or_fail(session: Session, page: Page) -> None:
-    """A page claimed MAX_CLAIMS times since it was sent or retried, and never ended: it may kill the process."""
-    if page.attempt - page.attempts_before_retry < MAX_CLAIMS:
-        _requeue(page, is_counted=True)
-    else:
-        _fail_interrupted(session, page)
 
 
 def close_when_done(session: Session, job: Job) -> None:
@@ -330,32 +238,11 @@ def _final_state(counts: dict[str, int]) -> JobState:
     return JobState.PARTIAL if counts.get(PageState.SUCCEEDED) else JobState.FAILED
 
 
-def _still_held(held: Claim) -> tuple[ColumnElement[bool], ...]:
+def still_held(held: Claim) -> tuple[ColumnElement[bool], ...]:
+    """The conditions on a Page that the claim holds: it was neither cancelled nor taken over meanwhile."""
     return (
         Page.id == held.page_id,
         Page.tenant_id == held.tenant_id,
         Page.claimed_by == held.token,
         Page.state == PageState.RUNNING,
     )
-
-
-def _fail_interrupted(session: Session, page: Page) -> None:
-    times = page.attempt - page.attempts_before_retry
-    _fail(
-        session,
-        page,
-        "interrupted",
-        f"The portal or its engine stopped {times} times while it read this page.",
-        "Send the page again as an image; tell the operator if it happens again.",
-    )
-
-
-def _fail(session: Session, page: Page, code: str, message: str, remedy: str) -> None:
-    """The page is given up, through no fault of its tenant's."""
-    job = session.get_one(Job, page.job_id)
-    page.state, page.claimed_by = PageState.FAILED, None
-    page.finished_at = now()
-    page.error_code, page.error_message, page.error_remedy = code, message[:500], remedy[:500]
-    ended = EndedPage(page.tenant_id, job.id, page.id, page.reservation_id or "")
-    end_page(session, ended, "failed", is_portals_fault=True)
-    close_when_done(session, job)

@@ -14,6 +14,7 @@ from portal.engine.base import Engine
 from portal.errors import InvalidRequest, TaskUnavailable
 from portal.jobs.gate import DIRECT, Gates
 from portal.jobs.heavy_reads import HeavyReads
+from portal.jobs.kept_readings import KeptReadings
 from portal.jobs.notices import Notices
 from portal.languages import language_name
 from portal.settings import Settings
@@ -125,6 +126,7 @@ class JobContext:
     engines: Engines
     notices: Notices
     heavy_reads: HeavyReads = field(default_factory=HeavyReads)
+    kept_readings: KeptReadings = field(default_factory=KeptReadings)
 
     @cached_property
     def gates(self) -> Gates:

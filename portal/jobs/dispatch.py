@@ -18,15 +18,17 @@ from dataclasses import replace
 import structlog
 
 from models.base import now
+from portal.domain import Task
 from portal.engine.base import Engine
 from portal.errors import Unavailable
-from portal.jobs import claims
+from portal.jobs import claims, handbacks
 from portal.jobs.claims import Claim
 from portal.jobs.context import JobContext
 from portal.jobs.engine_watch import watch
 from portal.jobs.execution import EngineAway, PageWaits, execute, internal_failure, settle
 from portal.jobs.gate import Gate, Turn
 from portal.jobs.ownership import Ownership
+from portal.jobs.places import Place
 from portal.jobs.upkeep import give_back, keep_up
 from portal.usage.limits import weights_of
 
@@ -109,7 +111,7 @@ class Dispatcher:
             return False
         try:
             with self._context.database.transaction() as session:
-                recovered = claims.recover(session)
+                recovered = handbacks.recover(session)
         except BaseException:
             self._ownership.release()
             raise
@@ -123,46 +125,61 @@ class Dispatcher:
         if not at_work and not is_stray_look:
             return
         if is_stray_look:
-            self._next_stray_look = time.monotonic() + claims.STRAY_AFTER.total_seconds()
+            self._next_stray_look = time.monotonic() + handbacks.STRAY_AFTER.total_seconds()
         for token in await asyncio.to_thread(self._look_at_claims, list(at_work), is_stray_look):
             at_work[token].cancel()
 
     def _look_at_claims(self, tokens: list[str], is_stray_look: bool) -> set[str]:
         lost: set[str] = set()
+        if is_stray_look:
+            self._drop_readings()
         if tokens:
             with self._context.database.reading() as session:
-                lost = claims.lost(session, tokens)
+                lost = handbacks.lost(session, tokens)
         if is_stray_look:
             with self._context.database.transaction() as session:
-                strays = claims.requeue_strays(session, self._worker, tokens)
+                strays = handbacks.requeue_strays(session, self._worker, tokens)
             if strays:
                 log.warning("requeued pages that nobody worked on", pages=strays)
         return lost
+
+    def _drop_readings(self) -> None:
+        """Forgets what was read of pages that do not wait any more: they were cancelled, deleted, or have failed."""
+        kept = self._context.kept_readings
+        page_ids = kept.page_ids()
+        if page_ids:
+            with self._context.database.reading() as session:
+                kept.drop(handbacks.no_longer_open(session, page_ids))
 
     async def _fill(self, lane: Lane) -> None:
         if lane.is_paused or not self._context.engines.is_ready(lane.engine):
             lane.gate.look({}, {})  # pages that are not begun now must not keep direct requests waiting
             return
-        lane.gate.look(*await asyncio.to_thread(self._waiting, lane.engine))
-        while not lane.is_paused and (turn := lane.gate.next_page()) is not None:
+        held_back = lane.gate.held_back
+        lane.gate.look(*await asyncio.to_thread(self._waiting, lane.engine, held_back))
+        # What was looked at holds only while no more is held back: then it is looked at anew.
+        while not lane.is_paused and lane.gate.held_back <= held_back and (turn := lane.gate.next_page()) is not None:
             claim = await self._claim(lane, turn)
             if claim is not None:
                 self._begin(lane, claim)
 
     def _begin(self, lane: Lane, claim: Claim) -> None:
-        task = asyncio.create_task(self._execute(lane, claim))
+        place = Place(lane.gate, claim.prompt.task)
+        task = asyncio.create_task(self._execute(lane, claim, place))
         lane.at_work[claim.token] = task
         # Not in the task itself: one that is cancelled before its first step runs none of its code.
-        task.add_done_callback(lambda _: self._ended(lane, claim))
+        task.add_done_callback(lambda _: self._ended(lane, claim, place))
 
-    def _ended(self, lane: Lane, claim: Claim) -> None:
+    def _ended(self, lane: Lane, claim: Claim, place: Place) -> None:
         lane.at_work.pop(claim.token, None)
-        lane.gate.end()
+        place.end()
         self._context.notices.announce(claim.ended.job_id)
 
-    def _waiting(self, engine: Engine) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
+    def _waiting(
+        self, engine: Engine, held_back: frozenset[Task]
+    ) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
         with self._context.database.reading() as session:
-            pages = claims.waiting(session, engine.capability.name)
+            pages = claims.waiting(session, engine.capability.name, without=held_back)
             return pages, weights_of(session, pages.keys(), at=now())
 
     async def _claim(self, lane: Lane, turn: Turn) -> Claim | None:
@@ -193,9 +210,9 @@ class Dispatcher:
             self._context.notices.announce(turn.flow)
         return claim
 
-    async def _execute(self, lane: Lane, claim: Claim) -> None:
+    async def _execute(self, lane: Lane, claim: Claim, place: Place) -> None:
         try:
-            await execute(self._context, claim, lane.engine, lane.gate.slots)
+            await execute(self._context, claim, lane.engine, place)
         except PageWaits as error:
             log.warning("page waits alone", page=claim.page_id, reason=error.message)
             await asyncio.to_thread(self._postpone, claim, error)
@@ -215,6 +232,7 @@ class Dispatcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._context.kept_readings.drop(self._context.kept_readings.page_ids())
         for lane in lanes:
             lane.gate.look({}, {})
         if tasks or self._is_owner:
@@ -223,21 +241,26 @@ class Dispatcher:
     def _release(self, claim: Claim, *, is_suspect: bool) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release(session, claim, is_suspect=is_suspect)
+                handbacks.release(session, claim, is_suspect=is_suspect)
         except Unavailable as error:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=error.message)
 
     def _postpone(self, claim: Claim, error: PageWaits) -> None:
+        kept = self._context.kept_readings
+        if error.failure.page is not None:
+            kept.keep(claim.page_id, error.failure.page)  # before the page can be claimed again
         try:
             with self._context.database.transaction() as session:
-                claims.postpone(session, claim, error.failure)
+                is_waiting = handbacks.postpone(session, claim, error.failure)
+            if not is_waiting:
+                kept.drop([claim.page_id])
         except Unavailable as away:
             log.warning("page stays claimed until the next look for strays", page=claim.page_id, reason=away.message)
 
     def _release_all(self) -> None:
         try:
             with self._context.database.transaction() as session:
-                claims.release_all(session, self._worker)
+                handbacks.release_all(session, self._worker)
         except Unavailable as error:
             log.warning("pages stay claimed until the next start", reason=error.message)
 

@@ -9,27 +9,33 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import structlog
 
 from portal.documents.rasterize import rasterize, write_view
-from portal.domain import PageImage, PageState, PageText
+from portal.domain import PageImage, PageState, PageText, TaskPrompt
 from portal.engine.base import Call, Engine, priority_of
 from portal.engine.fields.effort import FIELDS_TOO_COSTLY
-from portal.engine.second_servers import SECOND_AWAY
+from portal.engine.second_servers import TEXT_MODEL_FAILED, SecondServerError
 from portal.engine.vllm.failures import AWAY, INSTANCE_LOST
 from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
 from portal.jobs import claims, reruns
 from portal.jobs.claims import Claim, Ending
 from portal.jobs.context import JobContext
+from portal.jobs.places import Place
 from portal.results.serial import page_text_to_json
 
 log = structlog.get_logger()
 
 FILE_MISSING = "file_missing"
-_PAGES_OWN = frozenset({EngineError.code, "engine_image_refused", "engine_context_too_long", FIELDS_TOO_COSTLY})
+_PAGES_OWN = frozenset(
+    {EngineError.code, "engine_image_refused", "engine_context_too_long", TEXT_MODEL_FAILED, FIELDS_TOO_COSTLY}
+)
 # The only place that tries a page again: engines and their clients never do.
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5
@@ -50,19 +56,19 @@ class EngineAway(Unavailable):
 class PageWaits(Unavailable):
     """A server beside the engine does not answer: this page waits for it, and no other. `failure` says which."""
 
-    def __init__(self, failure: EngineError) -> None:
+    def __init__(self, failure: SecondServerError) -> None:
         super().__init__(failure.message, code=failure.code, remedy=failure.remedy)
         self.failure = failure
 
 
-async def execute(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> None:
+async def execute(context: JobContext, claim: Claim, engine: Engine, place: Place) -> None:
     """Works the page off.
 
     Raises Unavailable when storage or sandbox are away, EngineAway when the engine is, PageWaits when a server beside
     it is: the page is not to blame and stays claimed, for the dispatcher to release, as it does when it is cancelled.
     """
     began = time.monotonic()
-    ending = await _outcome(context, claim, engine, slots)
+    ending = await _outcome(context, claim, engine, place)
     await settle(context, claim, ending)
     log.info(
         "page ended",
@@ -82,16 +88,16 @@ def internal_failure(claim: Claim) -> Ending:
     return _failed(error, claim.attempt)
 
 
-async def _outcome(context: JobContext, claim: Claim, engine: Engine, slots: asyncio.Semaphore) -> Ending:
-    place = (claim.tenant_id, claim.document_id, claim.number)
+async def _outcome(context: JobContext, claim: Claim, engine: Engine, place: Place) -> Ending:
+    page = (claim.tenant_id, claim.document_id, claim.number)
     # One scratch file a claim: a process that lost its claim must not remove its successor's.
-    scratch = context.storage.page_image_path(*place).with_suffix(f".{claim.token.rpartition('/')[2]}.png")
+    scratch = context.storage.page_image_path(*page).with_suffix(f".{claim.token.rpartition('/')[2]}.png")
     try:
         image = await asyncio.to_thread(_rasterize, context, claim, scratch)
-        async with slots:
-            reading, attempt = await _read(engine, image, claim, context.settings.engine.page_seconds)
+        async with place.slot():
+            reading, attempt = await _read(context, engine, image, claim, place)
         rotation = reading.rotation_degrees if isinstance(reading, PageText) else 0
-        await asyncio.to_thread(_keep_view, context, image, rotation, context.storage.page_view_path(*place))
+        await asyncio.to_thread(_keep_view, context, image, rotation, context.storage.page_view_path(*page))
     except DocumentRefused as error:
         return _failed(error, claim.attempt)
     finally:
@@ -123,23 +129,27 @@ def _keep_view(context: JobContext, image: PageImage, rotation_degrees: int, tar
 
 
 async def _read(
-    engine: Engine, image: PageImage, claim: Claim, page_seconds: int
+    context: JobContext, engine: Engine, image: PageImage, claim: Claim, place: Place
 ) -> tuple[PageText | EngineError, int]:
     """Calls the engine, again where it may help, within the page's deadline; also gives the attempts so far.
 
-    Raises EngineAway, PageWaits.
+    A server beside the engine has as long again, its own, and does not keep the engine's slot. Raises EngineAway,
+    PageWaits.
     """
+    page_seconds = context.settings.engine.page_seconds
     failures: list[EngineError] = []
     is_pausing = False
     try:
         async with asyncio.timeout(page_seconds) as deadline:
+            asked = replace(_call(context, claim, partial(_go_beside, deadline, place)), ends_at=deadline.when())
             while True:
                 attempt = claim.attempt + len(failures)
-                reading = await _called(engine, image, claim, attempt, ends_at=deadline.when())
+                call = replace(asked, request_id=f"{claim.page_id}-{attempt}")
+                reading = await _called(engine, image, claim.prompt, call)
                 if isinstance(reading, PageText):
                     return reading, attempt
                 failures.append(reading)
-                is_over = reading.is_permanent or reading.code in SECOND_AWAY  # it waits without a slot of the engine
+                is_over = reading.is_permanent or isinstance(reading, SecondServerError)
                 if is_over or len(failures) == _ENGINE_CALLS:
                     break
                 is_pausing = True
@@ -148,11 +158,31 @@ async def _read(
     except TimeoutError:
         if not is_pausing:  # else what failed last is why: an engine that is away does not fail its pages
             failures.append(_too_slow(page_seconds))
-    if failures[-1].code in SECOND_AWAY:
-        raise PageWaits(failures[-1])
-    if failures[-1].code in (AWAY, INSTANCE_LOST):
-        raise EngineAway(failures[-1].message, is_suspect=any(failure.code != AWAY for failure in failures))
+    _raise_if_away(failures)
     return failures[-1], claim.attempt + len(failures) - 1
+
+
+def _call(context: JobContext, claim: Claim, on_read: Callable[[], None]) -> Call:
+    return Call(
+        priority=priority_of(claim.weight),
+        reading=context.kept_readings.take(claim.page_id),
+        second_seconds=context.settings.engine.page_seconds,
+        on_read=on_read,
+    )
+
+
+def _go_beside(deadline: asyncio.Timeout, place: Place) -> None:
+    if not deadline.expired():
+        deadline.reschedule(None)  # the engine bounds what follows by `second_seconds`
+    place.go_beside()
+
+
+def _raise_if_away(failures: Sequence[EngineError]) -> None:
+    last = failures[-1]
+    if isinstance(last, SecondServerError) and not last.is_permanent:
+        raise PageWaits(last)
+    if last.code in (AWAY, INSTANCE_LOST):
+        raise EngineAway(last.message, is_suspect=any(failure.code != AWAY for failure in failures))
 
 
 def _backoff_seconds(failures: int) -> float:
@@ -166,12 +196,9 @@ def _too_slow(page_seconds: int) -> EngineError:
     )
 
 
-async def _called(
-    engine: Engine, image: PageImage, claim: Claim, attempt: int, *, ends_at: float | None
-) -> PageText | EngineError:
-    call = Call(f"{claim.page_id}-{attempt}", priority=priority_of(claim.weight), page=claim.page_id, ends_at=ends_at)
+async def _called(engine: Engine, image: PageImage, prompt: TaskPrompt, call: Call) -> PageText | EngineError:
     try:
-        return await engine.recognise(image, claim.prompt, call)
+        return await engine.recognise(image, prompt, call)
     except EngineError as failure:
         return failure
 
@@ -196,7 +223,7 @@ def _is_pages_own(error: PortalError) -> bool:
     """Whether what stands on the page is the cause: a wrong key, a cut stream or a slow engine are not its tenant's."""
     if isinstance(error, DocumentRefused):
         return error.code != FILE_MISSING
-    return error.code in _PAGES_OWN
+    return (error.cause if isinstance(error, SecondServerError) else error.code) in _PAGES_OWN
 
 
 def _stored_words(words: str) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from portal.domain import Task
 from portal.engine.base import Engine
 from portal.errors import Busy
 from portal.jobs.fairness import FairQueue
@@ -63,6 +64,7 @@ class Gate:
     def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
         self.engine = engine
         self.slots = asyncio.Semaphore(engine.slots)
+        self.beside: Counter[Task] = Counter()  # pages that are read, and wait for a server beside the engine
         self._wake = wake  # called when a page of a job is next and has a place
         self._under_way = 0
         self._tenants = FairQueue()
@@ -81,6 +83,11 @@ class Gate:
     def is_full(self) -> bool:
         """True when no further page may be begun now."""
         return self._under_way >= self.engine.slots + PAGES_AHEAD
+
+    @property
+    def held_back(self) -> frozenset[Task]:
+        """Tasks of which no further page should be begun: as many as the engine has slots wait beside it."""
+        return frozenset(task for task, pages in self.beside.items() if pages >= self.engine.slots)
 
     @property
     def waiting_requests(self) -> int:

@@ -1,7 +1,8 @@
 """What files would cost, before anything is spent: pages, what is left, seconds, and why it would be refused.
 
 Files are opened in the sandbox as a submission opens them, in the tenant's turns, and pages that were read before in
-the same way are free as they are there. Nothing is stored, reserved, or counted as a request.
+the same way are free as they are there. Nothing is stored, reserved or counted here: POST /v1/price counts a request
+before it asks (portal/api/usage.py), the Workspace does not.
 """
 
 from __future__ import annotations

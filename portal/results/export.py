@@ -19,6 +19,7 @@ from portal.results.assembly import ReadPage, absence, shown_text
 from portal.results.field_csv import field_csv
 from portal.results.field_paths import fields_with_paths
 from portal.results.serial import page_text_to_json
+from portal.wording import counted
 
 Boundary = Literal["start", "document", "page"]
 
@@ -142,7 +143,7 @@ def _translated_into(translation: Translation) -> str:
 
 def _kept(parts: int) -> str:
     """What is said of a translation's parts that stayed in their own language."""
-    return f" ({parts} {'part' if parts == 1 else 'parts'} could not be translated)" if parts else ""
+    return f" ({counted(parts, 'part')} could not be translated)" if parts else ""
 
 
 def _code(name: str) -> str:

@@ -1,6 +1,7 @@
 """Replacing instances one by one; a reading one is stopped only while a weight store stands for its successor.
 
-Also who must be replaced when a store was lost: whoever reads without a lease of the one that stands.
+Also who must be replaced when a store was lost: whoever reads without a lease of the one that stands. Where a
+replacement did not come to read, the others are let be until it does, or an operator asks for more.
 """
 
 from __future__ import annotations
@@ -23,16 +24,40 @@ class RollingRestart:
 
     def __init__(self, fleet: FleetConfiguration, store: StorePart, instances: Sequence[InstancePart]) -> None:
         self._patience, self._store, self._instances = fleet.patience, store, instances
+        self._stopped_at: InstancePart | None = None
+        self._let_be: list[InstancePart] = []
 
     async def run(self, chosen: Sequence[InstancePart]) -> None:
         """Ends at the first that does not read again, so that the others go on."""
+        self._stopped_at = None
         for instance in chosen:
             if not await self._store_stands():
                 _log.error("the rolling restart stops before %s: no weight store stands", instance.name)
                 return
             if not await self._is_replaced(instance):
+                self._stopped_at = instance
                 _log.error("the rolling restart stops: %s is %s", instance.name, instance.state)
                 return
+
+    async def due(self) -> list[InstancePart]:
+        """Those to be replaced unasked: the stale ones, unless the last run's replacement has not come to read.
+
+        What hindered that one would most likely hinder them too, and they do read.
+        """
+        stale, hindering = await self.stale(), self.stopped_at
+        if hindering is None:
+            self._let_be = []
+            return stale
+        if stale and stale != self._let_be:
+            names = ", ".join(one.name for one in stale)
+            _log.warning("left with a former store's memory until %s reads: %s", hindering.name, names)
+        self._let_be = stale
+        return []
+
+    @property
+    def stopped_at(self) -> InstancePart | None:
+        """The instance at which the last run ended, while it does not read; None when nothing hinders another."""
+        return None if self._stopped_at is None or self._stopped_at.is_reading else self._stopped_at
 
     async def stale(self) -> list[InstancePart]:
         """Those that read and hold no lease of the store that stands: their memory is that of one before."""

@@ -56,7 +56,7 @@ class Supervisor:
             await self._unless_down(self._start())
             if not self._down.is_set():
                 notify("READY=1", f"STATUS={self._summary()}")
-                _log.info("the fleet is up: %s", self._summary())
+                _log.log(self._level(), "the fleet is up: %s", self._summary())
                 self._spawn(self._follow_the_store())
                 await self._look_after()
         finally:
@@ -93,6 +93,7 @@ class Supervisor:
 
     async def status(self) -> dict[str, Any]:
         """Everything that people ask about, as JSON values."""
+        stopped_at = self._restart.stopped_at
         return {
             "fleet": {
                 "checkpoint": str(self.fleet.checkpoint),
@@ -101,7 +102,9 @@ class Supervisor:
                 "transport": self.fleet.transport,
                 "mps": self.fleet.mps,
                 "is_rolling": self._is_rolling,
+                "rolling_stopped_at": stopped_at.name if stopped_at else None,
                 "fitting_instances": self.plan.fitting,
+                "summary": self._summary(),
             },
             "store": self.store.shown(),
             "router": self.router.shown(),
@@ -109,7 +112,10 @@ class Supervisor:
         }
 
     async def _start(self) -> None:
-        """Store, instances, router. Raises Unavailable when one of them does not get ready."""
+        """Store, instances, router. Raises Unavailable when store, router or all instances do not get ready.
+
+        One of several instances that does not is told, and tried again while the others read.
+        """
         self._keep(self.store)
         await self._until(self.store.ready.is_set)
         for instance in self.instances:
@@ -161,10 +167,10 @@ class Supervisor:
     async def _follow_the_store(self) -> None:
         """Those that read a lost store's memory still serve; one by one they are given that of the new one."""
         while True:
-            stale = await self._restart.stale()
-            if stale and not self._is_rolling:
-                _log.info("replacing %d instances that read a store which is gone", len(stale))
-                self._roll(stale)
+            due = [] if self._is_rolling else await self._restart.due()
+            if due and not self._is_rolling:
+                _log.info("replacing %s: they read a store which is gone", ", ".join(one.name for one in due))
+                self._roll(due)
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _roll(self, chosen: list[InstancePart]) -> None:
@@ -212,10 +218,16 @@ class Supervisor:
     def _reading_count(self) -> int:
         return sum(instance.is_reading for instance in self.instances)
 
+    def _level(self) -> int:
+        return logging.INFO if self._reading_count() == len(self.instances) else logging.WARNING
+
     def _summary(self) -> str:
         failed = [part for part in (self.store, self.router) if part.state is PartState.FAILED]
-        faults = "".join(f"; {part.title} has failed: {part.last_error}" for part in failed)
-        return f"{self._reading_count()} of {len(self.instances)} instances read at {self.router.url}{faults}"
+        away = [one for one in self.instances if one.last_error and not one.is_reading]
+        faults = [f"{part.title} has failed: {part.last_error}" for part in failed]
+        faults += [f"{one.name} does not read ({one.state}): {one.last_error}" for one in away]
+        reading = f"{self._reading_count()} of {len(self.instances)} instances read at {self.router.url}"
+        return "; ".join((reading, *faults))
 
 
 async def supervise(fleet: FleetConfiguration, plan: MemoryPlan) -> None:

@@ -18,9 +18,9 @@ from models import LedgerEntry, RefusalCount, Reservation, Tenant
 from models.base import now
 from portal.domain import Limit
 from portal.errors import NotFound
-from portal.tenancy.replay import Asked, Before, Ended, WouldRefuse, replay
+from portal.tenancy.replay import Asked, Before, Ended, Refused, WouldRefuse, replay
 from portal.usage.limit_values import checked
-from portal.usage.limits import terms_of
+from portal.usage.limits import Limits, Terms, terms_of
 from portal.usage.periods import period_at
 
 DAYS = 7
@@ -76,7 +76,7 @@ def dry_run(
 def _verdict(session: Session, tenant_id: str, name: str, changes: dict[str, Any], at: datetime) -> Verdict:
     terms, since = terms_of(session, tenant_id, at=at), at - timedelta(days=DAYS)
     zone, came = terms.time_zone, _reserved(session, tenant_id, since, at)
-    asked = [*(one for one in came if one.at > since), *_refused(session, tenant_id, zone, since, at)]
+    asked = [*(one for one in came if one.at > since), *_refused(session, tenant_id, terms, since, at)]
     in_flight = tuple(one for one in came if one.at <= since)
     before = Before(_used_before(session, tenant_id, zone, since), in_flight)
     refused = replay(asked, replace(terms.limits, **changes), zone, before=before)
@@ -114,15 +114,26 @@ def _ends(session: Session, tenant_id: str, reservation_ids: Select[str]) -> dic
     return found
 
 
-def _refused(session: Session, tenant_id: str, zone: str, since: datetime, at: datetime) -> list[Asked]:
-    rows = session.execute(
-        select(RefusalCount.last_at, RefusalCount.day, RefusalCount.pages, RefusalCount.requests).where(
+def _refused(session: Session, tenant_id: str, terms: Terms, since: datetime, at: datetime) -> list[Asked]:
+    rows = session.scalars(
+        select(RefusalCount).where(
             RefusalCount.tenant_id == tenant_id,
-            RefusalCount.day > period_at(since, zone).day,
+            RefusalCount.day > period_at(since, terms.time_zone).day,
             RefusalCount.last_at <= at,
         )
     )
-    return [Asked(row.last_at, row.pages, day=row.day, requests=row.requests, was_refused=True) for row in rows]
+    return [
+        Asked(row.last_at, row.pages, day=row.day, requests=row.requests, refused_by=_refused_by(row, terms.limits))
+        for row in rows
+    ]
+
+
+def _refused_by(row: RefusalCount, present: Limits) -> Refused:
+    """Where a former release did not store what the limit was, it is taken to have been what it is now."""
+    limit, allowed = Limit(row.limit_name), row.allowed
+    if allowed is None and (value := present.value(limit)) is not None:
+        allowed = int(value)
+    return Refused(limit, allowed)
 
 
 def _used_before(session: Session, tenant_id: str, zone: str, since: datetime) -> dict[str, int]:

@@ -28,11 +28,19 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """What refused a request at the time: the limit, and the value that it had."""
+
+    limit: Limit
+    allowed: int | None
+
+
+@dataclass(frozen=True)
 class Asked:
     """One request as it came: when (aware), its pages, and what became of them as far as it is known.
 
     `day` (2026-11-30) is the one that it was counted in, where that is known: a change of zone may have moved it.
-    `requests` above 1 and `was_refused` are of refusals counted together.
+    `requests` above 1 and `refused_by` are of refusals counted together.
     """
 
     at: datetime
@@ -40,7 +48,12 @@ class Asked:
     ends: tuple[Ended, ...] = ()
     day: str | None = None
     requests: int = 1
-    was_refused: bool = False
+    refused_by: Refused | None = None
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether it was not let in at the time."""
+        return self.refused_by is not None
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,9 @@ def replay(
 ) -> tuple[WouldRefuse, ...]:
     """What the limits would have refused of the requests. Each is let in whole or refused whole, as admission does.
 
-    What was refused at the time is asked again when all the others have been, so it never takes their room.
+    What was refused at the time is asked again when all the others have been, so it never takes their room. By then
+    nothing is in flight and no minute is known: one whose pages never fit in flight is refused again, and so is one
+    that pages in flight or requests a minute refused, unless that limit is raised; then it is taken to be let in.
     """
     before = before or Before()
     counted = _Counted(time_zone, before.used)
@@ -100,19 +115,15 @@ class _Counted:
         """The limit that refuses it, the one that binds longest first; None when it fits."""
         self._end_until(None if one.was_refused else one.at)
         day = self._day(one)
-        counted: list[tuple[Limit, int | None, float, int]] = [
-            (Limit.PAGES_PER_MONTH, limits.pages_per_month, self._used[day[:7]], one.pages),
-            (Limit.PAGES_PER_DAY, limits.pages_per_day, self._used[day], one.pages),
+        found: list[tuple[Limit, float, int]] = [
+            (Limit.PAGES_PER_MONTH, self._used[day[:7]], one.pages),
+            (Limit.PAGES_PER_DAY, self._used[day], one.pages),
         ]
-        if not one.was_refused:
-            counted += [
-                (Limit.PAGES_IN_FLIGHT, limits.pages_in_flight, self._in_flight, one.pages),
-                (Limit.REQUESTS_PER_MINUTE, limits.requests_per_minute, self._recent_requests(one.at), 1),
-            ]
-        return next(
-            (limit for limit, allowed, used, more in counted if allowed is not None and more and used + more > allowed),
-            None,
-        )
+        if one.refused_by is None:
+            found.append((Limit.PAGES_IN_FLIGHT, self._in_flight, one.pages))
+            found.append((Limit.REQUESTS_PER_MINUTE, self._recent_requests(one.at), 1))
+        passed = (limit for limit, used, more in found if _is_passed(limits.value(limit), used, more))
+        return next(passed, None) or _bound_again(one, limits)
 
     def let_in(self, one: Asked) -> None:
         day = self._day(one)
@@ -139,3 +150,21 @@ class _Counted:
 
     def _day(self, one: Asked) -> str:
         return one.day or period_at(one.at, self._zone).day
+
+
+def _is_passed(allowed: float | None, used: float, more: int) -> bool:
+    return allowed is not None and more > 0 and used + more > allowed
+
+
+def _bound_again(one: Asked, limits: Limits) -> Limit | None:
+    """What refused it at a moment that is not known any more, where that would refuse it again."""
+    refused, in_flight = one.refused_by, limits.pages_in_flight
+    if refused is None:
+        return None
+    if in_flight is not None and one.pages > in_flight * one.requests:
+        return Limit.PAGES_IN_FLIGHT
+    if refused.limit not in (Limit.PAGES_IN_FLIGHT, Limit.REQUESTS_PER_MINUTE):
+        return None
+    allowed = limits.value(refused.limit)
+    is_raised = allowed is None or (refused.allowed is not None and allowed > refused.allowed)
+    return None if is_raised else refused.limit

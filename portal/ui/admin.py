@@ -112,7 +112,7 @@ class AdminPage:
             return self._anew(who, sent, error), self._body(who, request, is_audited=False)
         if sent.action in _SHOWING:
             return notice, gr.skip()
-        done = Markup("") if sent.action == "undo" else done_mark()
+        done = Markup("") if sent.action == "undo" else done_mark(sent)
         return Markup("{}{}").format(notice, done), self._body(who, request, is_audited=False)
 
     def _anew(self, who: Principal, sent: Sent, error: Conflict) -> Markup:
@@ -151,7 +151,7 @@ class AdminPage:
             return Markup('<p class="back"><a href="/admin">‹ All tenants</a></p>{}').format(
                 markup.empty("There is no such tenant", "It may have been deleted.")
             )
-        names = [plan.name for plan in plans.list_plans(session)]
+        names = {plan.id: plan.name for plan in plans.list_plans(session)}
         changes = limit_edits.recent_changes(session, tenant_id)
         return admin_tenants.details(row, inventory_of(session, tenant_id), names, changes, now)
 

@@ -16,7 +16,8 @@ from portal.usage.limit_values import FOLLOW_PLAN, LimitChoice, parsed
 
 _MAX_FIELD_LENGTH = 2000
 
-# A form names an action and a target; its fields go along. One listener on the place survives its redraws.
+# A form names an action and a target; its fields go along. One listener on the place survives its redraws; what is
+# typed does by static/admin_forms.js.
 FORMS_JS = """
 element.addEventListener('submit', (event) => {
   const form = event.target.closest('form[data-action]');
@@ -28,17 +29,13 @@ element.addEventListener('submit', (event) => {
 element.addEventListener('click', (event) => {
   if (event.target.closest('[data-action=dismiss]')) trigger('submit', { action: 'dismiss' });
 });
-const watched = { childList: true, subtree: true, characterData: true, attributeFilter: ['data-done'] };
+import(portal.files + 'admin_forms.js').then((forms) => forms.mount(element));
 new MutationObserver(() => {
-  // Redraws keep the forms' elements, with what was typed: it goes once it is done, and stays where it was refused.
-  const done = element.querySelector('[data-done]')?.dataset.done;
-  if (done && done !== element.done) document.querySelectorAll('#admin-body form').forEach((form) => form.reset());
-  if (done) element.done = done;
   const heading = element.querySelector('[data-focus]');
   if (!heading || (heading === element.shown && heading.textContent === element.said)) return;
   Object.assign(element, { shown: heading, said: heading.textContent });
   heading.focus();
-}).observe(element, watched);
+}).observe(element, { childList: true, subtree: true, characterData: true });
 """
 
 
@@ -87,6 +84,9 @@ class Sent:
         )
 
 
-def done_mark() -> Markup:
-    """Says to the page that a form was taken; each time another."""
-    return Markup('<span hidden data-done="{}"></span>').format(secrets.token_hex(4))
+def done_mark(sent: Sent) -> Markup:
+    """Says to the page that a form was taken, and which; each time another."""
+    written_in = "preview" if sent.action == "change" else sent.action  # a change is confirmed in a form of its own
+    return Markup('<span hidden data-done="{}" data-form="{}" data-target="{}"></span>').format(
+        secrets.token_hex(4), written_in, sent.target
+    )

@@ -108,11 +108,14 @@ def use_bar(standing: Standing | None) -> Markup:
 def details(
     row: TenantRow,
     stored: Inventory,
-    plan_names: Sequence[str],
+    plan_names: Mapping[str, str],
     made: Sequence[LimitChange],
     now: datetime,
 ) -> Markup:
-    """One tenant: its limits to be edited, its state, what it has stored, and how it is deleted."""
+    """One tenant: its limits to be edited, its state, what it has stored, and how it is deleted.
+
+    `plan_names` are by the plans' ids.
+    """
     terms = row.standing.terms
     head = Markup(
         '<p class="back"><a href="/admin">‹ All tenants</a></p><div class="tenant-head"><h2>{}</h2>{}</div>'
@@ -128,8 +131,8 @@ def details(
     )
     return Markup("{}{}{}{}{}").format(
         head,
-        _limits_form(row, plan_names),
-        admin_changes.changes(row.id, made, now),
+        _limits_form(row, tuple(plan_names.values())),
+        admin_changes.changes(row.id, made, plan_names, now),
         _state_form(row),
         _delete_form(row, stored),
     )

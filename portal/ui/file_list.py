@@ -27,6 +27,7 @@ PRICE_JS = """(files, names, ...choices) => {
   return [given, JSON.stringify(given.map((file) => file.orig_name)), ...choices];
 }"""
 REPRICE_JS = "() => { portal.input.reprice(); return []; }"
+REPRICE_WHEN_LEFT_JS = "() => { portal.input.repriceWhenLeft('fields'); return []; }"
 SAMPLE_JS = "() => { portal.busy('samples', true); return []; }"
 ATTACH_JS = """(job) => {
   portal.busy('run', false);

@@ -97,7 +97,8 @@ def _fewer(files: Sequence[FilePrice], left: int) -> Markup:
     wanted = [number for number in first.numbers if number < too_far]
     if not wanted:
         return Markup("")
-    of_file = " pages of the first file" if len(files) > 1 else ""
+    many = len(files) > 1
+    told = f"{usage_words.pages(len(wanted))} of the first file" if many else usage_words.number(len(wanted))
     return Markup(
-        '<button type="button" class="button primary" data-keep="1" data-range="{}">Read only the first {}{}</button>'
-    ).format(written_page_numbers(wanted), usage_words.number(len(wanted)), of_file)
+        '<button type="button" class="button primary" data-keep="1" data-range="{}">Read only the first {}</button>'
+    ).format(written_page_numbers(wanted), told)

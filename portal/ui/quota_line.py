@@ -15,6 +15,8 @@ from portal.ui import identity, markup, messages, shell, usage_words
 from portal.usage.notices import PERCENTS, Notice, close_notice, open_notices
 from portal.usage.standing import TenantStanding, standing_of
 
+_MOST_PAGES = 2**31 - 1  # of a limit
+
 
 class QuotaLine:
     """Lays the line out on one page and answers its button."""
@@ -36,7 +38,7 @@ class QuotaLine:
         return lines(found, standing)
 
     def _close(self, event: gr.EventData, request: gr.Request) -> Markup:
-        tenant_id, chosen = identity.principal_of(request).tenant_id, _notice(event._data)
+        tenant_id, chosen = identity.principal_of(request).tenant_id, notice_of(event._data)
         with self._database.transaction() as session:
             close_notice(session, tenant_id, chosen, at=now())
         return self._load(request)
@@ -51,14 +53,20 @@ def _line(one: Notice, standing: TenantStanding) -> Markup:
     level = "full" if one.percent == PERCENTS[-1] else "warn" if one.percent >= PERCENTS[1] else "calm"
     return Markup(
         '<div class="quota-line" data-level="{}" role="status"><p>{} <a href="/usage">Usage</a></p>'
-        '<button type="button" class="quiet" data-action="close-notice" data-target="{}:{}:{}"'
+        '<button type="button" class="quiet" data-action="close-notice" data-target="{}:{}:{}:{}"'
         ' aria-label="Close this notice">Close</button></div>'
-    ).format(level, usage_words.notice(one, standing), one.limit.value, one.period, one.percent)
+    ).format(level, usage_words.notice(one, standing), one.limit.value, one.period, one.percent, one.allowed)
 
 
-def _notice(sent: Any) -> Notice:
-    limit, _, rest = str(sent.get("target") or "").partition(":")
-    period, _, percent = rest.partition(":")
-    if limit not in tuple(Limit) or percent not in {str(known) for known in PERCENTS} or len(period) > 10:
+def notice_of(sent: Any) -> Notice:
+    """The notice whose button was pressed. Raises InvalidRequest for what no button sends."""
+    parts = str(sent.get("target") or "").split(":")
+    if len(parts) != 4 or not _is_notice(*parts):
         raise InvalidRequest("There is no such notice.", remedy="Reload the page.")
-    return Notice(Limit(limit), period, int(percent))
+    limit, period, percent, allowed = parts
+    return Notice(Limit(limit), period, int(percent), int(allowed))
+
+
+def _is_notice(limit: str, period: str, percent: str, allowed: str) -> bool:
+    is_count = allowed.isascii() and allowed.isdigit() and len(allowed) <= 10 and int(allowed) <= _MOST_PAGES
+    return limit in tuple(Limit) and len(period) <= 10 and percent in map(str, PERCENTS) and is_count

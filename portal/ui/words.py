@@ -154,6 +154,8 @@ def task(job: JobView) -> str:
 
 def progress(job: JobView) -> str:
     """One sentence on where the job stands and what the reader may do."""
+    if job.outlook.binding == "second_server":
+        return f"{job.outlook.detail} It is asked again in {duration(job.eta_seconds or 0)}. You can close this page."
     if job.state is JobState.QUEUED:
         return f"{_place(job)}{_remaining(job)}. You can close this page."
     if job.state is JobState.RUNNING:
@@ -163,6 +165,8 @@ def progress(job: JobView) -> str:
 
 def announcement(job: JobView) -> str:
     """What is read out when it changes: the place and the page, without the seconds that change all the time."""
+    if job.outlook.binding == "second_server":
+        return job.outlook.detail or ""
     if job.state is JobState.QUEUED:
         return f"{_place(job)}."
     if job.state is JobState.RUNNING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from math import ceil
 
 from portal.domain import Limit, Standing
@@ -13,6 +12,7 @@ from portal.errors import LimitReached, TooManyPages
 from portal.usage.counters import WINDOW_SECONDS, Counters, window_of
 from portal.usage.limits import Limits
 from portal.usage.periods import Period
+from portal.wording import counted
 
 _ROUNDING = 1e-6  # of seconds: what is told as a whole second must be enough
 _IN_FLIGHT_RETRY_SECONDS = 15  # who knows the engines' pace says better (portal/jobs/backlog.py)
@@ -70,12 +70,12 @@ def refusal(
 ) -> LimitReached | None:
     """The refusal of `pages` pages more in one request, by the limit that binds longest; None when all allow it.
 
-    One that never fits goes before: past the pages in flight that is TooManyPages. `counters` are rolled to the
-    period's moment. `is_least` says that the request may turn out to be of more pages.
+    One that never fits goes before, by the smallest limit that it passes, so that pages which fit that one fit all:
+    past the pages in flight it is TooManyPages. `counters` are rolled to the period's moment. `is_least` says that the
+    request may turn out to be of more pages.
     """
     need = _Need(pages, is_least)
-    found = chain(_misfits(counters, limits, period, need), _refusals(counters, limits, period, need))
-    refused = next(found, None)
+    refused = _misfit(counters, limits, period, need) or next(_refusals(counters, limits, period, need), None)
     if refused is not None:
         refused.asked_pages = pages
     return refused
@@ -89,16 +89,25 @@ class _Need:
     is_least: bool
 
     def __str__(self) -> str:
-        return f"at least {self.pages}" if self.is_least else str(self.pages)
+        return self._least(f"{self.pages:,}")
+
+    @property
+    def in_pages(self) -> str:
+        return self._least(counted(self.pages, "page"))
+
+    def _least(self, told: str) -> str:
+        return f"at least {told}" if self.is_least else told
 
 
-def _misfits(counters: Counters, limits: Limits, period: Period, need: _Need) -> Iterator[LimitReached]:
+def _misfit(counters: Counters, limits: Limits, period: Period, need: _Need) -> LimitReached | None:
     month, day, in_flight, _, _ = standings(counters, limits, period)
-    for standing, what in ((month, "in a month"), (day, "in a day")):
-        if _is_misfit(standing, need):
-            yield _never(standing, need, what, period.at)
-    if _is_misfit(in_flight, need):
-        yield _too_many(in_flight, need)
+    passed = [standing for standing in (month, day, in_flight) if _is_misfit(standing, need)]
+    if not passed:
+        return None
+    smallest = min(passed, key=lambda standing: standing.allowed or 0)
+    if smallest is in_flight:
+        return _too_many(in_flight, need)
+    return _never(smallest, need, "in a month" if smallest is month else "in a day", period.at)
 
 
 def _is_misfit(standing: Standing, need: _Need) -> bool:
@@ -126,7 +135,7 @@ def _is_passed(standing: Standing, pages: int) -> bool:
 def _too_many(standing: Standing, need: _Need) -> TooManyPages:
     allowed = standing.allowed or 0
     return TooManyPages(
-        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} in flight.",
+        f"This needs {need.in_pages}, and your tenant may have {allowed:,} in flight.",
         code=TooManyPages.code,
         remedy=_instead(allowed),
         retry_after_seconds=None,
@@ -138,7 +147,7 @@ def _never(standing: Standing, need: _Need, what: str, at: datetime) -> LimitRea
     allowed = standing.allowed or 0
     return _quota(
         standing,
-        f"This needs {need} {'page' if need.pages == 1 else 'pages'}, and your tenant may have {allowed} read {what}.",
+        f"This needs {need.in_pages}, and your tenant may have {allowed:,} read {what}.",
         _instead(allowed),
         at,
     )
@@ -146,10 +155,10 @@ def _never(standing: Standing, need: _Need, what: str, at: datetime) -> LimitRea
 
 def _used_up(standing: Standing, need: _Need, when: str, at: datetime) -> LimitReached:
     left = standing.remaining or 0
-    fewer = f"Choose at most {left} pages, wait for the reset" if left else "Wait for the reset"
+    fewer = f"Choose at most {counted(left, 'page')}, wait for the reset" if left else "Wait for the reset"
     return _quota(
         standing,
-        f"{left} of {standing.allowed or 0} pages are left {when}, and this needs {need}.",
+        f"{left:,} of {counted(standing.allowed or 0, 'page')} {_are(left)} left {when}, and this needs {need}.",
         f"{fewer}, or ask for more on the Usage page. Nothing was stored or charged.",
         at,
     )
@@ -174,7 +183,8 @@ def _quota(standing: Standing, message: str, remedy: str, at: datetime) -> Limit
 def _in_flight(standing: Standing, pages: int) -> LimitReached:
     allowed = standing.allowed or 0
     return LimitReached(
-        f"{standing.used} of your pages are waiting or being read; with {pages} more they would be over {allowed}.",
+        f"{standing.used:,} of your pages {_are(standing.used)} waiting or being read; with {pages:,} more it would be "
+        f"over {allowed:,}.",
         code="too_many_in_flight",
         remedy="Wait until some are read, cancel some, or send fewer pages. Nothing was stored or charged.",
         retry_after_seconds=_IN_FLIGHT_RETRY_SECONDS,
@@ -184,12 +194,18 @@ def _in_flight(standing: Standing, pages: int) -> LimitReached:
 
 def _rate(allowed: int, counters: Counters, at: datetime, wait_seconds: int) -> LimitReached:
     return LimitReached(
-        f"{allowed} requests a minute are allowed, and they were made.",
+        "One request a minute is allowed, and it was made."
+        if allowed == 1
+        else f"{allowed:,} requests a minute are allowed, and they were made.",
         code="rate_limited",
         remedy="Wait as long as Retry-After says, then send it again. Nothing was stored or charged.",
         retry_after_seconds=wait_seconds,
         binding=(Limit.REQUESTS_PER_MINUTE, allowed, ceil(counters.recent_requests(at)), wait_seconds),
     )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _rate_wait_seconds(counters: Counters, allowed: int, at: datetime) -> int:

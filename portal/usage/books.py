@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import case, func, select, update
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from models import LedgerEntry, Reservation, Tenant, TenantUsage
@@ -65,13 +65,14 @@ def repair(session: Session, tenant_id: str, *, at: datetime | None = None) -> N
     """Mends the tenant's books by its entries: the reservations first, then the counters by the reservations.
 
     Whoever ends or asks for pages of the tenant waits until the caller's transaction ends, and what was asked for in
-    the meantime counts. Order of locks: the reservations' rows, then the tenant's counters.
+    the meantime counts. Order of locks: the reservations' rows, then the tenant's counters. `at` is asked only when
+    they are held: it may be another day by then.
     """
     _mend_reservations(session, tenant_id)
+    usage = _held_counters(session, tenant_id)
     at = at or now()
     period = period_at(at, terms_of(session, tenant_id, at=at).time_zone)
-    _lock_counters(session, tenant_id)
-    _mend_counters(session, tenant_id, period)
+    _mend_counters(session, usage, period)
 
 
 def _mend_reservations(session: Session, tenant_id: str) -> None:
@@ -90,38 +91,50 @@ def _mend_reservations(session: Session, tenant_id: str) -> None:
     session.flush()
 
 
-def _lock_counters(session: Session, tenant_id: str) -> None:
+def _held_counters(session: Session, tenant_id: str) -> TenantUsage:
     session.execute(insert_into(session, TenantUsage).values(tenant_id=tenant_id).on_conflict_do_nothing())
-    session.execute(select(TenantUsage.tenant_id).where(TenantUsage.tenant_id == tenant_id).with_for_update()).one()
+    return session.scalars(
+        select(TenantUsage)
+        .where(TenantUsage.tenant_id == tenant_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).one()
 
 
-def _mend_counters(session: Session, tenant_id: str, period: Period) -> None:
-    """Sums what is stored now, with the counters held: reservations made since the others were locked are among it."""
+def _mend_counters(session: Session, usage: TenantUsage, period: Period) -> None:
+    """Sums what is stored now, with the counters held: reservations made since the others were locked are among it.
+
+    A day or month that is rightly ahead (the zone was changed) is kept, as admission keeps it.
+    """
     table = Reservation
     reservations = session.execute(
-        select(table.day, table.month, table.pages, table.posted, table.returned).where(table.tenant_id == tenant_id)
-    ).all()
-    today = [row for row in reservations if row.day == period.day]
-    month = [row for row in reservations if row.month == period.month]
-    is_future = TenantUsage.uncharged_day > period.day
-    session.execute(
-        update(TenantUsage)
-        .where(TenantUsage.tenant_id == tenant_id)
-        .values(
-            day=period.day,
-            day_pages=sum(row.pages - row.returned for row in today),
-            day_posted=sum(row.posted for row in today),
-            uncharged_day=case((is_future, period.day), else_=TenantUsage.uncharged_day),
-            month=period.month,
-            month_pages=sum(row.pages - row.returned for row in month),
-            month_posted=sum(row.posted for row in month),
-            pending_pages=sum(row.pages - row.posted - row.returned for row in reservations),
-            window=0,
-            window_requests=0,
-            previous_requests=0,
+        select(table.day, table.month, table.pages, table.posted, table.returned).where(
+            table.tenant_id == usage.tenant_id
         )
-        .execution_options(synchronize_session=False)
-    )
+    ).all()
+    usage.day, usage.month = _counted_period(usage, period)
+    today = [row for row in reservations if row.day == usage.day]
+    month = [row for row in reservations if row.month == usage.month]
+    usage.day_pages = sum(row.pages - row.returned for row in today)
+    usage.day_posted = sum(row.posted for row in today)
+    usage.month_pages = sum(row.pages - row.returned for row in month)
+    usage.month_posted = sum(row.posted for row in month)
+    usage.pending_pages = sum(row.pages - row.posted - row.returned for row in reservations)
+    usage.uncharged_day = period.day if usage.uncharged_day > _latest_day(period) else usage.uncharged_day
+    usage.window = usage.window_requests = usage.previous_requests = 0
+    session.flush()
+
+
+def _counted_period(usage: TenantUsage, period: Period) -> tuple[str, str]:
+    """Day and month that the counters are of: the period's, or later ones that it may be."""
+    latest = _latest_day(period)
+    is_wrong = usage.day > latest or usage.month > latest[:7]
+    return (period.day, period.month) if is_wrong else (max(usage.day, period.day), max(usage.month, period.month))
+
+
+def _latest_day(period: Period) -> str:
+    """A change of zone may leave counters two days ahead; more is a clock that was wrong, and locks the tenant out."""
+    return f"{period.day_ends_at + timedelta(days=2):%Y-%m-%d}"
 
 
 def _entered(session: Session, tenant_id: str | None = None) -> defaultdict[str, dict[str, Sums]]:
@@ -177,7 +190,6 @@ def _faults_of_counters(usage: TenantUsage, own: list[Reservation], period: Peri
     for name, pages in expected.items():
         if getattr(usage, name) != pages:
             yield f"counter {name} is {getattr(usage, name)}, the reservations say {pages}"
-    # A change of zone may leave it two days ahead; more is a clock that was wrong once, and would lock the tenant out.
-    latest = f"{period.day_ends_at + timedelta(days=2):%Y-%m-%d}"
-    if max(usage.day, usage.uncharged_day) > latest:
-        yield f"counters are of {max(usage.day, usage.uncharged_day)}, which is yet to come"
+    ahead = max(usage.day, usage.uncharged_day)
+    if ahead > _latest_day(period):
+        yield f"counters are of {ahead}, which is yet to come"

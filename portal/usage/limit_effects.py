@@ -13,6 +13,7 @@ from portal.usage.counters import Counters
 from portal.usage.limit_values import LABELS, number_shown
 from portal.usage.limits import Terms
 from portal.usage.periods import Period, period_at
+from portal.wording import counted
 
 _UNTIL_RAISED = "new work is refused until the limit is raised."
 
@@ -85,7 +86,7 @@ def _words(limit: Limit, values: tuple[float | None, float | None], used: int, p
 
 def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: str) -> str:
     if allowed is None:
-        return f"Nothing limits its pages {when} any more; {used:,} are used."
+        return f"Nothing limits its pages {when} any more; {counted(used, 'page')} counted so far."
     if not allowed:
         return f"It may have no pages {when}: {_UNTIL_RAISED} Pages that were accepted are still read."
     if used >= allowed:
@@ -95,33 +96,40 @@ def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: st
             f"The tenant {verb} {of} {when}: new work is refused until {_clock(ends, zone)}. "
             "Pages that were accepted are still read."
         )
-    return f"{allowed - used:,.0f} of {allowed:,.0f} pages are left {when}."
+    left = round(allowed) - used
+    return f"{left:,} of {counted(round(allowed), 'page')} {'is' if left == 1 else 'are'} left {when}."
 
 
 def _in_flight(allowed: float | None, used: int) -> str:
     if allowed is None:
-        return f"Nothing limits its pages in flight any more; {used:,} wait or are read."
-    if not allowed:
-        return f"{used:,} pages wait or are read, and stay accepted: {_UNTIL_RAISED}"
-    if used >= allowed:
-        return (
-            f"{used:,} pages wait or are read, and stay accepted: new work is refused until fewer than "
-            f"{allowed:,.0f} are."
-        )
-    return f"{allowed - used:,.0f} pages more may wait now."
+        return f"Nothing limits its pages in flight any more; {_waiting(used)}."
+    if not allowed and not used:
+        return f"No page waits or is read now, and {_UNTIL_RAISED}"
+    if used < allowed:
+        return f"{counted(round(allowed) - used, 'page')} more may wait now."
+    until = f"new work is refused until fewer than {allowed:,.0f} are." if allowed else _UNTIL_RAISED
+    return f"{_waiting(used)}, and {'stays' if used == 1 else 'stay'} accepted: {until}"
+
+
+def _waiting(pages: int) -> str:
+    return f"{counted(pages, 'page')} {'waits or is' if pages == 1 else 'wait or are'} read"
 
 
 def _others(limit: Limit, allowed: float | None) -> str:
-    value = number_shown(allowed)
+    value, whole = number_shown(allowed), round(allowed or 0)
     sentences: dict[Limit, Callable[[], str]] = {
-        Limit.REQUESTS_PER_MINUTE: lambda: f"From now on more than {value} requests within a minute are refused.",
+        Limit.REQUESTS_PER_MINUTE: lambda: (
+            f"From now on more than {counted(whole, 'request')} within a minute are refused."
+        ),
         Limit.UNCHARGED_PAGES_PER_DAY: lambda: (
             f"Blank and failed pages past {value} a day are charged like pages that were read."
         ),
-        Limit.MAX_FILE_BYTES: lambda: f"New files over {value} bytes are refused; stored ones stay.",
-        Limit.MAX_DOCUMENT_PAGES: lambda: f"New documents of more than {value} pages are refused; stored ones stay.",
+        Limit.MAX_FILE_BYTES: lambda: f"New files over {counted(whole, 'byte')} are refused; stored ones stay.",
+        Limit.MAX_DOCUMENT_PAGES: lambda: (
+            f"New documents of more than {counted(whole, 'page')} are refused; stored ones stay."
+        ),
         Limit.RETENTION_DAYS: lambda: (
-            f"Documents and results older than {value} days are deleted by the next clean-up, for good."
+            f"Documents and results older than {counted(whole, 'day')} are deleted by the next clean-up, for good."
         ),
     }
     if allowed is None:

@@ -48,9 +48,15 @@ def _count(database: Database, tenant_id: str, refusal: LimitReached) -> None:
                 requests=1,
                 pages=refusal.asked_pages,
                 last_at=at,
+                allowed=refusal.allowed,
             )
             .on_conflict_do_update(
                 index_elements=[table.tenant_id, table.day, table.code, table.limit_name],
-                set_={"requests": table.requests + 1, "pages": table.pages + refusal.asked_pages, "last_at": at},
+                set_={
+                    "requests": table.requests + 1,
+                    "pages": table.pages + refusal.asked_pages,
+                    "last_at": at,
+                    "allowed": refusal.allowed,
+                },
             )
         )

@@ -1,5 +1,5 @@
 // The page and its translation side by side, block by block where both have as many. All text is text nodes.
-import { h } from './dom.js';
+import { counted, h } from './dom.js';
 
 const tableOf = (rows, textOf, label) => {
   const drawn = rows.map((row) => h('tr', {}, ...row.map((cell) => h('td', { dir: 'auto' }, cell.map(textOf).join(' ')))));
@@ -15,7 +15,7 @@ const blockOf = (block, textOf, label) =>
 const side = (blocks, textOf, label) => blocks.map((block, at) => blockOf(block, textOf, `${label}, table in block ${at + 1}`));
 
 const keptOf = (parts) =>
-  parts ? [h('p', { class: 'cut' }, `${parts === 1 ? '1 part' : `${parts} parts`} could not be translated and stayed as on the page.`)] : [];
+  parts ? [h('p', { class: 'cut' }, `${counted(parts, 'part')} could not be translated and stayed as on the page.`)] : [];
 
 // Each row holds a block of the page and the same block in the other language; without pairs there is one row.
 export const translationOf = (reading) => {

@@ -34,7 +34,7 @@ from portal.documents.sandbox import Sandbox
 from portal.domain import PageState
 from portal.engine.fakes import FakeEngine, written
 from portal.errors import PortalError
-from portal.jobs import claims
+from portal.jobs import claims, handbacks
 from portal.jobs.claims import Claim, Ending
 from portal.jobs.endings import cancel, delete
 from portal.jobs.execution import _store
@@ -110,7 +110,7 @@ class Books(RuleBasedStateMachine):
     def die(self) -> None:
         """Kill -9: what was claimed is requeued; what the dead one still sends is not taken."""
         with self.database.transaction() as session:
-            claims.recover(session)
+            handbacks.recover(session)
         for claim in self.held:
             with self.database.transaction() as session:
                 assert not claims.store(session, claim, Ending(PageState.SUCCEEDED, "read", 1))

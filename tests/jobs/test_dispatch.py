@@ -14,7 +14,7 @@ from portal.db import Database
 from portal.domain import JobState, PageState
 from portal.engine import fakes
 from portal.errors import EngineError
-from portal.jobs import claims
+from portal.jobs import claims, handbacks
 from portal.jobs.dispatch import Dispatcher
 from portal.jobs.notices import Notices
 from portal.jobs.ownership import Ownership
@@ -63,7 +63,7 @@ def test_page_is_given_up_when_it_killed_the_portal_often(bench: Bench) -> None:
     job = bench.submit(pages=2)
     with bench.context.database.transaction() as session:
         claims.claim(session, "dead:1", bench.alice.tenant_id, job.id)
-        session.execute(update(Page).where(Page.position == 1).values(attempt=claims.MAX_CLAIMS))
+        session.execute(update(Page).where(Page.position == 1).values(attempt=handbacks.MAX_CLAIMS))
     [job] = bench.run(job)
     assert job.state is JobState.PARTIAL
     assert job.pages[0].error is not None
@@ -93,10 +93,10 @@ def test_page_is_requeued_when_its_claim_was_never_heard_of(bench: Bench) -> Non
         known, _, worn = [claims.claim(session, "me:1", bench.alice.tenant_id, job.id) for _ in range(3)]
         assert known is not None
         assert worn is not None
-        session.execute(update(Page).values(started_at=now() - 2 * claims.STRAY_AFTER))
-        session.execute(update(Page).where(Page.id == worn.page_id).values(attempt=claims.MAX_CLAIMS))
-        assert claims.requeue_strays(session, "me:10", []) == 0
-        assert claims.requeue_strays(session, "me:1", [known.token]) == 2
+        session.execute(update(Page).values(started_at=now() - 2 * handbacks.STRAY_AFTER))
+        session.execute(update(Page).where(Page.id == worn.page_id).values(attempt=handbacks.MAX_CLAIMS))
+        assert handbacks.requeue_strays(session, "me:10", []) == 0
+        assert handbacks.requeue_strays(session, "me:1", [known.token]) == 2
     job = get_job(bench.context, bench.alice.tenant_id, job.id)
     assert [page.state for page in job.pages] == [PageState.RUNNING, PageState.QUEUED, PageState.FAILED]
 
@@ -106,7 +106,7 @@ def test_late_outcome_is_dropped_when_the_page_was_taken_over(bench: Bench) -> N
     with bench.context.database.transaction() as session:
         late = claims.claim(session, "slow:1", bench.alice.tenant_id, job.id)
         assert late is not None
-        claims.recover(session)
+        handbacks.recover(session)
     [job] = bench.run(job)
     with bench.context.database.transaction() as session:
         assert not claims.store(session, late, claims.Ending(PageState.FAILED, "failed", 1))
@@ -160,7 +160,7 @@ def _lose_ownership(database: Database, dispatcher: Dispatcher) -> None:
 
 
 def test_dispatch_goes_on_when_recovery_failed_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    recover, calls = claims.recover, 0
+    recover, calls = handbacks.recover, 0
 
     def failing_once(session: Session) -> int:
         nonlocal calls
@@ -169,7 +169,7 @@ def test_dispatch_goes_on_when_recovery_failed_once(bench: Bench, monkeypatch: p
             raise ValueError("a fault in the recovery")
         return recover(session)
 
-    monkeypatch.setattr(claims, "recover", failing_once)
+    monkeypatch.setattr(handbacks, "recover", failing_once)
     [job] = bench.run(bench.submit())
     assert job.state is JobState.SUCCEEDED
 

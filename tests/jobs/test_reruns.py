@@ -14,7 +14,7 @@ from portal.documents.intake import Upload
 from portal.domain import JobState, PageState, Principal
 from portal.engine import fakes
 from portal.errors import LimitReached
-from portal.jobs import claims, execution, reruns
+from portal.jobs import claims, execution, handbacks, reruns
 from portal.jobs.endings import cancel, delete
 from portal.jobs.queries import JobView, get_job, page_text, page_view_path, wait
 from portal.jobs.retry import retry
@@ -189,7 +189,7 @@ def test_a_killed_reader_holds_no_twin_back(bench: Bench) -> None:
         assert claims.claim(session, "live", tenant_id, second.id) is None
         assert claims.waiting(session, "fake") == {}
     with database.transaction() as session:
-        claims.recover(session)
+        handbacks.recover(session)
         assert claims.waiting(session, "fake") == {tenant_id: {first.id: 1, second.id: 1}}
     bench.run(first, second)
     assert _calls(bench) == 1

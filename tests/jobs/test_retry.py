@@ -14,7 +14,7 @@ from models import AuditEntry, Job, LedgerEntry, Page
 from portal.domain import JobState, PageState, Scope
 from portal.engine import fakes
 from portal.errors import Busy, Conflict, Forbidden, InvalidRequest, LimitReached, NotFound, PortalError
-from portal.jobs import claims
+from portal.jobs import claims, handbacks
 from portal.jobs.claims import Ending
 from portal.jobs.context import JobContext
 from portal.jobs.endings import cancel
@@ -188,12 +188,12 @@ def test_retried_page_is_resumed_when_its_process_dies_once(bench: Bench) -> Non
     job = _partial(bench)
     with bench.context.database.transaction() as session:
         session.execute(
-            update(Page).where(Page.job_id == job.id, Page.position == 2).values(attempt=claims.MAX_CLAIMS + 1)
+            update(Page).where(Page.job_id == job.id, Page.position == 2).values(attempt=handbacks.MAX_CLAIMS + 1)
         )
     retry(bench.context, bench.alice, job.id)
     with bench.context.database.transaction() as session:
         claims.claim(session, "dead", bench.alice.tenant_id, job.id)
-        claims.recover(session)
+        handbacks.recover(session)
     [done] = bench.run(get_job(bench.context, bench.alice.tenant_id, job.id))
     assert done.state is JobState.SUCCEEDED
 
@@ -233,8 +233,8 @@ def _take(bench: Bench, job: JobView, step: str) -> None:
         if held is None:
             return
         if step == "release":
-            claims.release(session, held)
+            handbacks.release(session, held)
         elif step == "die":
-            claims.recover(session)
+            handbacks.recover(session)
         else:
             claims.store(session, held, FAILED if step == "fail" else READ)

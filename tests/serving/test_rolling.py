@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import Any
 
 import httpx
 import pytest
 
 from portal.errors import Conflict, NotFound
+from portal.serving.probing import parsed
+from tests.serving.conftest import wait_for
 from tests.serving.fleets import FakeFleet, Readers, states
 
 
@@ -44,11 +45,15 @@ def test_drained_instance_finishes_its_page_and_rests_until_it_is_restarted(flee
 
 
 def test_second_drain_is_refused_when_the_first_was_ordered_and_is_not_yet_obeyed(fleet: FakeFleet) -> None:
-    (fleet.folder / "checkpoint" / "page-seconds").write_text("2")
-    time.sleep(1)  # both are most likely reading a probe page now, and see an order only after it
+    (fleet.folder / "checkpoint" / "page-seconds").write_text("3")
+    fleet.wait_until(lambda found: _holds_a_page(found, 0))  # a probe: it sees an order only after that
     fleet.control.drain(0)
     with pytest.raises(Conflict, match="instance-1 is the only one that reads"):
         fleet.control.drain(1)
+
+
+def _holds_a_page(found: dict[str, Any], number: int) -> bool:
+    return parsed(httpx.get(f"{found['instances'][number]['url']}/metrics").text).running > 0
 
 
 def test_router_does_not_know_an_instance_that_was_drained_while_it_started(fleet: FakeFleet) -> None:
@@ -126,6 +131,29 @@ def test_router_that_failed_for_good_is_given_a_new_start_by_restart(fleet: Fake
     fleet.control.restart(0)
     fleet.wait_until(lambda found: found["router"]["state"] == "ready")
     assert fleet.read_a_page() in ("instance-0", "instance-1")
+
+
+def test_those_that_read_are_let_be_when_the_store_was_lost_and_the_first_replacement_cannot_start(
+    fleet: FakeFleet,
+) -> None:
+    with fleet.broken("vllm"):
+        _kill(fleet, "store")
+        found = fleet.wait_until(lambda found: states(found) == ["failed", "ready"])
+        wait_for(lambda: "left with a former store's memory until instance-0 reads: instance-1" in fleet.log)
+        assert fleet.read_a_page() == "instance-1"
+    found = fleet.wait_until(lambda found: found["fleet"]["rolling_stopped_at"] == "instance-0")
+    assert (found["store"]["generation"], _starts(found)[1], found["fleet"]["is_rolling"]) == (2, 1, False)
+    assert fleet.log.count("they read a store which is gone") == 1
+    fleet.control.restart(0)
+    fleet.wait_until(
+        lambda found: (
+            states(found) == ["ready", "ready"]
+            and _starts(found)[1] == 2
+            and _has_lease_of_its_own(found, 0)
+            and _has_lease_of_its_own(found, 1)
+            and found["fleet"]["rolling_stopped_at"] is None
+        )
+    )
 
 
 def test_rolling_restart_ends_when_the_store_is_lost_in_its_midst(fleet: FakeFleet) -> None:

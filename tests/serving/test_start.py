@@ -1,4 +1,7 @@
-"""The fleet comes up whole or says why not: a status that is not zero, a reason, and no READY=1 to systemd before."""
+"""The fleet comes up, or says why not: a status that is not zero, a reason, and no READY=1 to systemd before.
+
+It is up when store, router and an instance are; an instance that does not read is told by name.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from portal.errors import Unavailable
+from portal.fleet_commands import fleet as fleet_program
 from portal.serving import run_folder
 from portal.serving.card import Memory
 from portal.serving.checkpoint_headers import read_shape
@@ -19,7 +24,7 @@ from portal.serving.memory_plan import make_plan
 from portal.serving.supervisor import Supervisor
 from tests.running_portal import ROOT
 from tests.serving.conftest import FleetMaker, wait_for
-from tests.serving.fleets import FakeFleet
+from tests.serving.fleets import FakeFleet, states
 
 
 @pytest.fixture
@@ -86,6 +91,28 @@ def test_up_fails_in_words_when_no_instance_ever_starts(make_fleet: FleetMaker) 
         fleet.behave(number, "dies")
     assert fleet.up().ended() == 2
     assert "No instance gets ready: ended with status 1: this instance was told to die" in fleet.log
+
+
+def test_fleet_is_up_and_names_the_instance_that_does_not_read_when_the_other_does(
+    make_fleet: FleetMaker, systemd: socket.socket
+) -> None:
+    fleet = make_fleet()
+    fleet.behave(1, "dies")
+    fleet.up()
+    found = fleet.wait_until(lambda found: found["router"]["state"] == "ready" and states(found) == ["ready", "failed"])
+    told = systemd.recv(4096).decode()
+    assert told.startswith("READY=1\nSTATUS=1 of 2 instances read")
+    assert "instance-1 does not read" in told
+    assert "this instance was told to die" in told
+    assert "WARNING the fleet is up: 1 of 2 instances read" in fleet.log
+    assert "instance-1 does not read (failed): ended with status 1" in found["fleet"]["summary"]
+    shown = CliRunner().invoke(fleet_program, ["status", "--config", str(fleet.config)])
+    assert "instance-1 does not read (failed): ended with status 1" in shown.stdout
+    assert fleet.read_a_page() == "instance-0"
+    fleet.behave(1, "")
+    fleet.control.restart(1)
+    found = fleet.wait_until(lambda found: states(found) == ["ready", "ready"])
+    assert found["fleet"]["summary"].endswith("2 of 2 instances read at " + found["router"]["url"])
 
 
 def test_up_fails_in_words_when_the_store_cannot_load(make_fleet: FleetMaker) -> None:

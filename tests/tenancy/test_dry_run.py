@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from models import RefusalCount, Reservation, Tenant
 from models.base import new_id, now
@@ -14,7 +15,7 @@ from portal.db import Database
 from portal.domain import Limit, Principal, Role, Scope
 from portal.errors import InvalidRequest, LimitReached, NotFound
 from portal.tenancy.dry_run import dry_run
-from portal.tenancy.replay import Asked, Before, Ended, replay
+from portal.tenancy.replay import Asked, Before, Ended, Refused, replay
 from portal.usage.admission import Ask, reserve
 from portal.usage.ledger import EndedPage, Outcome, end_page, return_rest
 from portal.usage.limits import Limits
@@ -69,10 +70,31 @@ def test_returned_pages_are_there_again_from_when_they_were_returned() -> None:
 
 
 def test_what_was_refused_takes_no_room_of_what_was_let_in() -> None:
-    refused = Asked(NOON, 8, was_refused=True, requests=3)
+    refused = Asked(NOON, 8, refused_by=Refused(Limit.PAGES_PER_DAY, 5), requests=3)
     assert replay([refused, _asked(1, 10)], replace(FREE, pages_per_day=18), "UTC") == ()
     [told] = replay([refused, _asked(1, 10)], replace(FREE, pages_per_day=17), "UTC")
     assert (told.was_refused, told.requests, told.pages) == (True, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("was", "tried", "binding"),
+    [
+        (Refused(Limit.PAGES_IN_FLIGHT, 5), {"pages_in_flight": 5}, Limit.PAGES_IN_FLIGHT),
+        (Refused(Limit.PAGES_IN_FLIGHT, 5), {"pages_in_flight": 6}, None),
+        (Refused(Limit.PAGES_IN_FLIGHT, 3), {"pages_in_flight": 5}, Limit.PAGES_IN_FLIGHT),  # raised, and never fits
+        (Refused(Limit.PAGES_IN_FLIGHT, 50), {"pages_in_flight": 40}, Limit.PAGES_IN_FLIGHT),
+        (Refused(Limit.PAGES_IN_FLIGHT, 5), {"requests_per_minute": 1}, None),
+        (Refused(Limit.REQUESTS_PER_MINUTE, 10), {"requests_per_minute": 10}, Limit.REQUESTS_PER_MINUTE),
+        (Refused(Limit.REQUESTS_PER_MINUTE, 10), {"requests_per_minute": 11}, None),
+        (Refused(Limit.PAGES_PER_DAY, 5), {"pages_in_flight": 5}, Limit.PAGES_IN_FLIGHT),
+    ],
+)
+def test_what_was_refused_is_held_against_the_limit_that_refused_it_unless_that_is_raised(
+    was: Refused, tried: dict[str, int], binding: Limit | None
+) -> None:
+    twice_six_pages = Asked(NOON, 12, refused_by=was, requests=2)
+    refused = replay([twice_six_pages], replace(FREE, **tried), "UTC")
+    assert [one.limit for one in refused] == ([binding] if binding else [])
 
 
 def test_requests_are_refused_when_there_are_more_within_a_minute() -> None:
@@ -119,6 +141,20 @@ def test_former_refusals_are_asked_again(bench: Bench) -> None:
         [wide] = dry_run(session, {Limit.PAGES_PER_DAY: 100}, tenant_id=tenant_id)
     assert (tight.refused_pages, tight.newly_refused_pages, tight.refused_requests) == (80, 0, 2)
     assert wide.refused == ()
+
+
+def test_refusals_of_a_moment_are_counted_with_what_the_limit_was_then(bench: Bench) -> None:
+    database, who = bench.context.database, bench.alice
+    limit_tenant(database, who.tenant_id, pages_in_flight=5)
+    for _ in range(2):
+        with contextlib.suppress(LimitReached), counting_refusals(database, who.tenant_id):
+            _step(database, who, [], ("ask", 6, "read"))
+    limit_tenant(database, who.tenant_id, pages_in_flight=9)
+    with database.reading() as session:
+        assert session.scalars(select(RefusalCount.allowed)).all() == [5]
+        for tried, pages in ((1, 12), (5, 12), (6, 0), (None, 0)):
+            [verdict] = dry_run(session, {Limit.PAGES_IN_FLIGHT: tried}, tenant_id=who.tenant_id)
+            assert (verdict.refused_pages, verdict.newly_refused_pages) == (pages, 0)
 
 
 def test_month_is_the_one_of_the_tenants_zone(bench: Bench) -> None:

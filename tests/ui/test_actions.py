@@ -14,11 +14,12 @@ from portal.accounts import api_keys
 from portal.accounts.peppers import Peppers
 from portal.domain import JobState, Scope
 from portal.errors import InvalidRequest, TooManySamples, Unavailable
-from portal.jobs import claims, endings, queries
+from portal.jobs import claims, endings, handbacks, queries
 from portal.jobs.queries import get_job
 from portal.jobs.submission import Order
 from portal.services import Services
 from portal.ui.history import HistoryPage
+from portal.ui.intake_form import IntakeForm
 from portal.ui.keys import KeysPage
 from portal.ui.samples import Sample
 from portal.ui.workspace import WorkspacePage
@@ -119,17 +120,17 @@ def test_busy_search_offers_one_group_in_the_lists_place(sqlite_bench: Bench, se
 def test_fourth_sample_is_refused_undrawn_while_three_wait(
     sqlite_bench: Bench, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, request, asked = WorkspacePage(services), _request(sqlite_bench), _event(target="receipt")
-    for component in ("_started", "_notice"):  # stand for those that `lay` would make
-        monkeypatch.setattr(page, component, component, raising=False)
+    form, request, asked = IntakeForm(services), _request(sqlite_bench), _event(target="receipt")
+    for component in ("started", "notice"):  # stand for those that `lay` would make
+        monkeypatch.setattr(form, component, component, raising=False)
     for _ in range(3):
-        assert page._run_sample(asked, request)[page._started]
+        assert form._run_sample(asked, request)[form.started]
     charlie = _request(sqlite_bench)
     charlie.request.scope["state"]["principal"] = sqlite_bench.charlie
-    assert page._run_sample(asked, charlie)[page._started]
+    assert form._run_sample(asked, charlie)[form.started]
     monkeypatch.setattr(Sample, "draw", lambda *_: pytest.fail("drawn"))
-    told = page._run_sample(asked, request)
-    assert (told[page._started], "3 samples of your tenant" in told[page._notice]) == ("", True)
+    told = form._run_sample(asked, request)
+    assert (told[form.started], "3 samples of your tenant" in told[form.notice]) == ("", True)
     with pytest.raises(TooManySamples):  # nor by several at once, which all looked before the third was stored
         sqlite_bench.submit(order=Order(is_sample=True))
     assert sqlite_bench.submit().page_count == 1
@@ -161,7 +162,7 @@ def test_tick_reads_the_pages_only_when_one_has_changed(
     assert (json.loads(told["_viewer"])["pages"], told["_shown"] != mark) == ("rqq", True)
     with services.database.transaction() as session:
         assert held is not None
-        claims.release(session, held)
+        handbacks.release(session, held)
         claims.claim(session, "worker", sqlite_bench.alice.tenant_id, job.id)
     assert page._tick(told["_shown"], request)["_shown"] != told["_shown"], "as many of each state, but not the same"
     assert len(reads) == 3

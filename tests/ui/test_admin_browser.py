@@ -95,6 +95,50 @@ def test_limit_is_seen_set_and_undone_and_audited_with_its_request(
     assert (admin.alerts, admin.faults, admin.outside) == ([], [], [])
 
 
+def test_other_forms_keep_what_was_typed_and_the_plan_is_named_when_limits_are_changed(
+    portal: RunningPortal, admin: Visitor, tenant: str
+) -> None:
+    plan = f"<i>{secrets.token_hex(3)}"
+    portal.command("admin", "create-plan", "--name", plan)
+    page = admin.open("/admin")
+    page.get_by_role("link", name=tenant).click()
+    page.fill("form[data-action=state] [name=reason]", "half a sent")
+    page.select_option("form[data-action=state] [name=state]", "no_new_jobs")
+    page.fill("#new-weight", "2")
+    page.select_option("form[data-action=preview] [name=plan]", plan)
+    page.click("#see-effect")
+    page.click("#confirm-change")
+    expect(page.locator("#admin-notice").get_by_role("heading")).to_have_text("Changed")
+    expect(page.locator(".changes li p").first).to_have_text(f"plan: the default → {plan}")
+    expect(page.locator("#new-weight")).to_have_value("")
+    expect(page.locator("form[data-action=preview] [name=plan]")).to_have_value("")
+    expect(page.locator("form[data-action=state] [name=reason]")).to_have_value("half a sent")
+    expect(page.locator("form[data-action=state] [name=state]")).to_have_value("no_new_jobs")
+    page.fill("#new-weight", "3")
+    page.click("#set-state")
+    expect(page.locator("#admin-notice")).to_contain_text("The state is now: No new jobs")
+    expect(page.locator("form[data-action=state] [name=reason]")).to_have_value("half a sent")  # as it is now
+    expect(page.locator("#new-weight")).to_have_value("3")
+    assert (admin.alerts, admin.faults) == ([], [])
+
+
+def test_what_is_typed_stays_in_its_own_form_when_a_new_one_comes_before_it(
+    portal: RunningPortal, admin: Visitor
+) -> None:
+    kept, new = (f"{first} {secrets.token_hex(3)}" for first in ("zz", "yy"))
+    portal.command("admin", "create-plan", "--name", kept)
+    page = admin.open("/admin?tab=plans")
+    page.fill(f"[data-action=edit-plan][data-target='{kept}'] [name=pages_per_day]", "77")
+    page.fill("[data-action=create-plan] [name=name]", new)
+    page.fill("[data-action=create-plan] [name=weight]", "3")
+    page.click("#create-plan")
+    expect(page.locator(f"[data-action=edit-plan][data-target='{new}'] [name=pages_per_day]")).to_have_value("")
+    expect(page.locator(f"[data-action=edit-plan][data-target='{kept}'] [name=pages_per_day]")).to_have_value("77")
+    for name in ("name", "weight"):
+        expect(page.locator(f"[data-action=create-plan] [name={name}]")).to_have_value("")
+    assert admin.faults == []
+
+
 def test_tenant_is_deleted_only_when_its_name_is_typed(admin: Visitor, tenant: str) -> None:
     page = admin.open("/admin")
     page.get_by_role("link", name=tenant).click()
@@ -137,3 +181,11 @@ def test_every_tab_has_no_serious_fault_and_fits(admin: Visitor, tenant: str, wi
         serious = [fault for fault in found if fault["impact"] in ("serious", "critical")]
         assert serious == [], [(tab, fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 360, 320])
+def test_header_does_not_scroll_when_the_screen_is_small(admin: Visitor, width: int) -> None:
+    page = admin.open("/")
+    page.set_viewport_size({"width": width, "height": 800})
+    expect(page.locator(".shell nav a")).to_have_count(5)
+    assert page.locator(".shell nav").evaluate("nav => nav.scrollWidth - nav.clientWidth") == 0

@@ -23,6 +23,10 @@ EVENT = """([kind, name, type, bytes]) => {
   const event = kind === 'paste' ? new ClipboardEvent(kind, options) : new DragEvent(kind, options);
   document.body.dispatchEvent(event);
 }"""
+COUNT_CLICKS = """
+  window.counts = 0;
+  document.getElementById('price-files').addEventListener('click', () => (window.counts += 1));
+"""
 
 
 def _happens(page: Page, kind: str, name: str, content: bytes = b"x", media_type: str = "image/png") -> None:
@@ -121,3 +125,25 @@ def test_the_page_goes_on_by_itself_when_the_portal_comes_back(sign_up: SignUp) 
     expect(page.locator("#drop .file[data-state=ready]")).to_have_count(1)
     page.click("#run")
     expect(page.locator("#page-text")).to_contain_text("Berth", timeout=READ_MS)
+
+
+def test_files_are_counted_anew_only_when_the_form_of_fields_is_left(sign_up: SignUp) -> None:
+    alice = sign_up("Alice")
+    page = alice.open("/")
+    page.locator("#task").get_by_text("Fields", exact=True).click()
+    page.set_input_files(CHOOSE_FILES, {"name": "a.png", "mimeType": "image/png", "buffer": page_image("a")})
+    expect(page.locator("#cost .price")).to_contain_text("1 page", timeout=READ_MS)
+    page.evaluate(COUNT_CLICKS)
+    page.select_option("#template", "invoice")
+    page.wait_for_function("counts === 1")  # nothing is being written: at once
+    page.get_by_text("Edit fields").click()
+    page.click("#add-field")
+    written = page.locator(".fields-editor li:last-of-type input").first
+    written.press_sequentially("berth", delay=300)  # longer than the pause after which the files were opened
+    expect(page.locator("#fields-summary")).to_contain_text("(changed)")
+    expect(written).to_be_focused()
+    page.wait_for_timeout(600)
+    assert page.evaluate("counts") == 1
+    page.locator("#page-range input").focus()
+    page.wait_for_function("counts === 2")
+    assert (alice.alerts, alice.faults) == ([], [])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from portal.domain import Limit
-from portal.errors import DocumentRefused, Forbidden
+from portal.errors import DocumentRefused, Forbidden, InvalidRequest
 from portal.jobs.price import FilePrice, Price
 from portal.ui import charts, price_view, quota_line, usage_view, usage_words
 from portal.ui.usage_view import Asked
@@ -65,7 +66,24 @@ def test_limit_that_binds_is_marked_in_words_and_pattern() -> None:
     ],
 )
 def test_notice_is_told_quietly(percent: int, told: str) -> None:
-    assert told in quota_line.lines([Notice(Limit.PAGES_PER_DAY, "2026-03-12", percent)], standing(250))
+    assert told in quota_line.lines([Notice(Limit.PAGES_PER_DAY, "2026-03-12", percent, 500)], standing(250))
+
+
+def test_notice_names_what_is_closed_and_any_other_target_is_refused() -> None:
+    shown = Notice(Limit.PAGES_PER_DAY, "2026-03-12", 50, 500)
+    [target] = re.findall('data-target="([^"]*)"', quota_line.lines([shown], standing(250)))
+    assert quota_line.notice_of({"target": target}) == shown
+    for hostile in (
+        None,
+        "",
+        target[:-4],
+        f"{target}:1",
+        f"{target}00000000",
+        f"{target}²",
+        target.replace("50:", "51:"),
+    ):
+        with pytest.raises(InvalidRequest):
+            quota_line.notice_of({"target": hostile})
 
 
 def _price(pages: list[int], used: int, **limits: int | None) -> Price:

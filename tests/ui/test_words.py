@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from portal.domain import JobState, PageState
+from portal.jobs.forecast import Outlook
 from portal.ui import words
 from portal.usage.receipts import Receipt, ReceiptLine
 from tests.ui.jobs import NOW, job, page
@@ -17,6 +18,13 @@ def test_place_and_time_are_told_when_a_job_waits() -> None:
     waiting = job(JobState.QUEUED, page(1, QUEUED), pages_ahead=2, eta_seconds=41)
     assert words.progress(waiting) == "3rd in line, about 40 s. You can close this page."
     assert words.progress(job(JobState.QUEUED, page(1, QUEUED), pages_ahead=0)).startswith("Next in line.")
+
+
+def test_what_does_not_answer_and_when_it_is_asked_again_is_told_when_a_job_waits_for_a_second_server() -> None:
+    running = job(JobState.RUNNING, page(1, QUEUED))
+    waiting = replace(running, outlook=Outlook(None, 601, "second_server", "The text model does not answer."))
+    told = "The text model does not answer. It is asked again in about 10 min. You can close this page."
+    assert (words.progress(waiting), words.announcement(waiting)) == (told, "The text model does not answer.")
 
 
 def test_page_of_pages_is_told_when_a_job_runs() -> None:

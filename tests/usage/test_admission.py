@@ -196,25 +196,45 @@ def test_a_quota_of_nought_refuses_and_asking_for_no_page_passes_it(books: Books
         assert session.scalars(select(Reservation.closed_at)).one() is not None
 
 
-@pytest.mark.parametrize(
-    ("limit", "code"),
-    [
-        ("pages_per_day", "quota_exhausted"),
-        ("pages_per_month", "quota_exhausted"),
-        ("pages_in_flight", "too_many_pages"),
-    ],
-)
-def test_nobody_is_told_to_wait_when_the_pages_would_never_fit(books: Books, limit: str, code: str) -> None:
+def _assert_never_fits(books: Books, limit: str) -> LimitReached:
+    """Of six pages where five are the most; as it is told, also by another process."""
     limit_tenant(books.database, books.alice.tenant_id, **FREE | {"pages_per_month": 9, limit: 5})
     _reserve(books, 4)
     before = _stored(books.database)
-    with pytest.raises(LimitReached) as refused:
+    with pytest.raises(LimitReached, match="needs 6 pages, and your tenant may have 5 ") as refused:
         _reserve(books, 6)
-    told = pickle.loads(pickle.dumps(refused.value))
-    assert (told.code, told.limit, told.allowed, told.used) == (code, limit, 5, 4)
-    assert isinstance(told, TooManyPages) == (code == "too_many_pages") == (told.retry_after_seconds is None)
+    told: LimitReached = pickle.loads(pickle.dumps(refused.value))
+    assert (told.limit, told.allowed, told.used) == (limit, 5, 4)
     assert told.remedy.startswith("Split the document, choose fewer pages, or ask for more")
     assert _stored(books.database) == before
+    return told
+
+
+def test_nobody_is_told_to_wait_when_the_pages_would_never_fit_in_flight(books: Books) -> None:
+    told = _assert_never_fits(books, "pages_in_flight")
+    assert isinstance(told, TooManyPages)
+    assert (told.code, told.retry_after_seconds) == ("too_many_pages", None)
+
+
+@pytest.mark.parametrize("limit", ["pages_per_day", "pages_per_month"])
+def test_time_of_the_reset_is_told_and_the_remedy_says_no_wait_when_a_whole_period_is_too_short(
+    books: Books, limit: str
+) -> None:
+    told = _assert_never_fits(books, limit)
+    assert (told.code, told.retry_after_seconds) == ("quota_exhausted", 12 * 3600)  # noon of a month's last day
+    assert "wait" not in told.remedy.lower()
+
+
+def test_the_smallest_limit_is_named_when_the_pages_pass_several_for_good(books: Books) -> None:
+    tight = {"pages_per_month": 700, "pages_per_day": 500, "pages_in_flight": 100}
+    limit_tenant(books.database, books.alice.tenant_id, **tight)
+    for pages in (1_600, 600, 101):
+        with pytest.raises(TooManyPages, match=f"needs {pages:,} pages, and your tenant may have 100 in flight"):
+            _reserve(books, pages)
+    limit_tenant(books.database, books.alice.tenant_id, pages_in_flight=650)
+    with pytest.raises(LimitReached, match="needs 800 pages, and your tenant may have 500 read in a day"):
+        _reserve(books, 800)
+    assert _stored(books.database) == ((), (), ())
 
 
 def test_refusals_for_good_are_counted_too(books: Books) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,9 +14,11 @@ from portal.db import Database
 from portal.domain import Limit
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.usage import limit_edits, plans
+from portal.usage.counters import Counters
 from portal.usage.limit_edits import LimitEdit
+from portal.usage.limit_effects import effects
 from portal.usage.limit_values import checked, parsed
-from portal.usage.limits import DEFAULT_LIMITS, Limits, terms_of
+from portal.usage.limits import DEFAULT_LIMITS, Limits, Terms, terms_of
 from portal.usage.standing import standing_of
 
 AT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -55,6 +58,23 @@ def test_effect_is_told_and_nothing_is_changed_when_previewed(database: Database
     assert _limits(database, tenant_id) == DEFAULT_LIMITS
     with database.reading() as session:
         assert session.scalars(select(LimitChange)).all() == []
+
+
+@pytest.mark.parametrize(
+    ("pending", "allowed", "words"),
+    [
+        (0, 0, "No page waits or is read now, and new work is refused until the limit is raised."),
+        (1, 0, "1 page waits or is read, and stays accepted: new work is refused until the limit is raised."),
+        (2, 2, "2 pages wait or are read, and stay accepted: new work is refused until fewer than 2 are."),
+        (1, 2, "1 page more may wait now."),
+        (1, None, "Nothing limits its pages in flight any more; 1 page waits or is read."),
+    ],
+)
+def test_effect_on_pages_in_flight_is_told_as_people_say_it(pending: int, allowed: int | None, words: str) -> None:
+    old = Terms(Limits(pages_in_flight=7), "standard", "UTC", "active", None)
+    new = replace(old, limits=Limits(pages_in_flight=allowed))
+    [told] = effects(old, new, Counters(pending_pages=pending), at=AT)
+    assert told.words == words
 
 
 def test_effect_of_no_pages_at_all_names_no_end(database: Database, tenant_id: str) -> None:

@@ -17,9 +17,7 @@ from portal.engine.fakes import FakeEngine
 from portal.errors import Conflict, Forbidden, InvalidRequest
 from portal.usage.admission import Ask, reserve
 from portal.usage.forecast import runs_out_at
-from portal.usage.limit_edits import LimitEdit, change, undo
 from portal.usage.more import ask_for_more, requests_for_more
-from portal.usage.notices import PERCENTS, close_notice, open_notices
 from portal.usage.receipt_list import ReceiptsAsked, ReceiptSort, all_receipts, list_receipts
 from portal.usage.reports import PageSums, key_use, last_days, usage_report
 from portal.usage.standing import standing_of
@@ -153,58 +151,6 @@ def test_forecast_tells_when_pages_run_out_and_nothing_when_they_last(bench: Ben
     assert forecast(NOON) == (Limit.PAGES_PER_DAY, NOON + timedelta(hours=1))
     assert forecast(NOON - timedelta(hours=3, minutes=55))[1] is None  # too early to say
     assert forecast(datetime(2026, 3, 12, 23, tzinfo=UTC))[1] is None  # they last until midnight
-
-
-def test_notice_is_open_once_a_period_until_somebody_closes_it(bench: Bench) -> None:
-    database, alice = bench.context.database, bench.alice
-    limit_tenant(database, alice.tenant_id, pages_per_day=10, pages_per_month=None)
-
-    def ask(pages: int) -> None:
-        with database.transaction() as session:
-            reserve(session, alice, Ask(pages, new_id("job"), "extract", "fake"), at=NOON)
-
-    def open_now() -> list[int]:
-        with database.reading() as session:
-            standing = standing_of(session, alice.tenant_id, at=NOON)
-            return [notice.percent for notice in open_notices(session, alice.tenant_id, standing)]
-
-    def close() -> None:
-        with database.transaction() as session:
-            standing = standing_of(session, alice.tenant_id, at=NOON)
-            for notice in open_notices(session, alice.tenant_id, standing):
-                close_notice(session, bench.charlie.tenant_id, notice, at=NOON)
-                close_notice(session, alice.tenant_id, notice, at=NOON)
-
-    ask(4)
-    assert open_now() == []
-    ask(4)
-    assert open_now() == [80]
-    close()
-    assert open_now() == []
-    ask(2)
-    assert open_now() == [100]
-    assert PERCENTS == (50, 80, 100)
-    limit_tenant(database, alice.tenant_id, pages_per_day=20)
-    assert open_now() == []  # half is used, which was told
-
-
-def test_notice_comes_when_an_admin_lowers_the_limit_and_goes_when_it_is_undone(bench: Bench) -> None:
-    database, alice = bench.context.database, bench.alice
-
-    def open_now() -> list[tuple[Limit, int]]:
-        with database.reading() as session:
-            standing = standing_of(session, alice.tenant_id, at=NOON)
-            found = open_notices(session, alice.tenant_id, standing)
-        return [(notice.limit, notice.percent) for notice in found]
-
-    with database.transaction() as session:
-        reserve(session, alice, Ask(4, new_id("job"), "extract", "fake"), at=NOON)
-        edit = LimitEdit(limits={Limit.PAGES_PER_DAY: 2, Limit.PAGES_PER_MONTH: 5})
-        made = change(session, "admin", alice.tenant_id, edit, at=NOON)
-    assert open_now() == [(Limit.PAGES_PER_DAY, 100), (Limit.PAGES_PER_MONTH, 80)]
-    with database.transaction() as session:
-        undo(session, "admin", alice.tenant_id, str(made.id), at=NOON)
-    assert open_now() == []
 
 
 def test_more_is_asked_for_once_and_only_more(bench: Bench) -> None:

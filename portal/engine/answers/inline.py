@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-# Formulas and code spans. Bounded, so that no answer can make it slow. "$5 and $7" are prices: no formula ends before
-# a digit.
-KEPT = re.compile(
-    r"(\$\$.{1,2000}?\$\$|(?<!\\)\$[^$\n]{1,2000}?(?<!\\)\$(?!\d)|\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|`[^`\n]+`)",
-    re.DOTALL,
-)
+# A `$` after a digit is a price's ("5$, dann 7$"), unless TeX follows, as in "25$^\circ$C". "$5 and $7" are prices too:
+# what begins with a number does not end before one.
+_OPENS = r"(?<!\\)(?:(?<!\d)\$|\$(?=[ ]?[\\^_{]))"
+_FORMULA = rf"{_OPENS}(?:(?![ ]?\d)[^$\n]{{1,2000}}?(?<!\\)\$|(?=[ ]?\d)[^$\n]{{1,2000}}?(?<!\\)\$(?![ ]?\d))"
+# Formulas and code spans. Bounded, so that no answer can make it slow.
+KEPT = re.compile(rf"(\$\$.{{1,2000}}?\$\$|{_FORMULA}|\\\(.{{1,2000}}?\\\)|\\\[.{{1,2000}}?\\\]|`[^`\n]+`)", re.DOTALL)
 _TAG_NAMES = (
     "abbr|article|b|big|blockquote|body|br|center|code|dd|del|div|dl|dt|em|figcaption|figure|font|footer|h[1-6]|head|"
     "header|hr|html|i|ins|label|li|main|mark|ol|p|page_number|pre|q|s|section|small|span|strike|strong|sub|sup|u|ul|"

@@ -15,7 +15,7 @@ from typing import Any
 import json_repair
 
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Line, PageText
-from portal.engine.fields.labels import label_key
+from portal.engine.fields.labels import name_key
 from portal.engine.fields.sheet import Sheet, Spot
 from portal.engine.fields.values import Conventions, Found, find, normalised
 
@@ -178,8 +178,8 @@ def _values(spec: FieldSpec, said: Mapping[str, Any], look_up: LookUp, *, is_who
 def _key(name: str, said: Mapping[str, Any]) -> str | None:
     if name in said:
         return name
-    own = label_key(name)
-    alike = [key for key in said if own and label_key(str(key)) == own]
+    own = name_key(name)
+    alike = [key for key in said if own and name_key(str(key)) == own]
     return alike[0] if len(alike) == 1 else None  # of several nobody knows which was meant
 
 

@@ -1,7 +1,8 @@
 """What documents call their fields: labels in eleven languages (labels.toml), each standing for a concept.
 
 Labels are compared folded: no case, accents, white space or punctuation, and i, l and I alike, as OCR confuses them.
-The names of fields are compared by `label_key`, which keeps digits: "address 1" is not "address 2".
+The names of fields are compared by `name_key`, which keeps digits ("address 1" is not "address 2") and i and l apart.
+Where a page is read for a name it is `label_key`, which does not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from portal.engine.fields.han import scripts
 
 _FILE = Path(__file__).with_name("labels.toml")
 _CHOICE = re.compile(r"\{([^{}]*)\}")
-_LETTERS = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ß": "ss", "ł": "i", "đ": "d", "l": "i", "ı": "i", "|": ""})
+_LETTERS = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ß": "ss", "ł": "l", "đ": "d", "ı": "i", "|": ""})
+_ALIKE = str.maketrans({"l": "i"})
 _LATIN_END = 0x250
 _LAST_ACCENT = "\u036f"
 
@@ -50,6 +52,10 @@ class Vocabulary:
 
 def folded_char(char: str) -> str:
     """The character as labels are compared: nothing for white space, punctuation and digits."""
+    return _plain_char(char).translate(_ALIKE)
+
+
+def _plain_char(char: str) -> str:
     char = char.casefold().translate(_LETTERS)
     if ord(char[:1] or " ") < _LATIN_END:
         char = unicodedata.normalize("NFD", char)
@@ -67,9 +73,14 @@ def folded(text: str) -> str:
 
 
 def label_key(name: str) -> str:
-    """What a field's name is compared by: folded, with its digits as 0–9; empty for a name without letters."""
+    """What a field's name is looked for by: folded, with its digits as 0–9; empty for a name without letters."""
+    return name_key(name).translate(_ALIKE)
+
+
+def name_key(name: str) -> str:
+    """The same with l and i told apart, as people and models write them."""
     text = unicodedata.normalize("NFKC", name.replace("_", " "))
-    key = "".join(digit_of(char) or folded_char(char) for char in text)
+    key = "".join(digit_of(char) or _plain_char(char) for char in text)
     return key if any(not char.isdigit() for char in key) else ""
 
 

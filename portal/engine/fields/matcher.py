@@ -13,7 +13,7 @@ from itertools import islice
 
 from portal.domain import FieldSpec, FieldType, FieldValue, PageText
 from portal.engine.fields import sums, values
-from portal.engine.fields.labels import Meaning, label_key, vocabulary
+from portal.engine.fields.labels import Meaning, label_key, name_key, vocabulary
 from portal.engine.fields.line_items import line_items
 from portal.engine.fields.places import Place, is_of_another_sum, places
 from portal.engine.fields.sheet import Hit, Sheet, Spot
@@ -40,6 +40,7 @@ class Candidate:
     size: int
     score: float
     how: str
+    label: str = ""
 
     @property
     def rank(self) -> tuple[bool, bool]:
@@ -60,7 +61,7 @@ def from_page(page: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, .
 
 def _found(page: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, ...]:
     sheet = Sheet(page, _own_labels(specs))
-    return tuple(value for spec in specs for value in _values(sheet, spec))
+    return tuple(value for spec in specs for value in _values(sheet, spec, _lookalikes(spec, specs)))
 
 
 def concepts_of(spec: FieldSpec) -> frozenset[str]:
@@ -89,14 +90,21 @@ def _own_labels(specs: Iterable[FieldSpec]) -> dict[str, tuple[Meaning, ...]]:
     return own
 
 
-def _values(sheet: Sheet, spec: FieldSpec) -> list[FieldValue]:
+def _lookalikes(spec: FieldSpec, specs: Iterable[FieldSpec]) -> frozenset[str]:
+    """The names of other fields that differ in i and l alone: a label that is one of them is theirs."""
+    own, key = name_key(spec.name), label_key(spec.name)
+    return frozenset(name_key(other.name) for other in specs if key and label_key(other.name) == key) - {own}
+
+
+def _values(sheet: Sheet, spec: FieldSpec, others: frozenset[str]) -> list[FieldValue]:
     sheet.effort.check()
     if spec.type is FieldType.ROWS:
         return [FieldValue(spec.name, rows=line_items(sheet, spec))]
     concepts = concepts_of(spec)
     if "time" in concepts and spec.pattern is None:
         spec = replace(spec, pattern=_TIME_PATTERN)
-    found = list(islice(_candidates(sheet, spec, concepts), _MOST_CANDIDATES))
+    own = (one for one in _candidates(sheet, spec, concepts) if not others or name_key(one.label) not in others)
+    found = list(islice(own, _MOST_CANDIDATES))
     if spec.many:
         return _all_of(sheet, spec, found) or [FieldValue(spec.name)]
     best = _best(found, concepts, spec) or _unlabelled(sheet, spec, concepts)
@@ -122,8 +130,9 @@ def _candidate(label: Spot, hit: Hit, place: Place, *, is_weak: bool) -> Candida
     certainty = base * place.weight * (1.0 if hit.is_anchored else 0.85) * min(1.0, place.spot.score)
     if not place.found.is_sure:
         certainty *= _UNSURE
-    how = f"{place.where} '{label.text[hit.start : hit.end].strip()}'"
-    return Candidate(place.found, place.spot, is_weak, hit.is_anchored, hit.size, certainty, how)
+    name = label.text[hit.start : hit.end].strip()
+    how = f"{place.where} '{name}'"
+    return Candidate(place.found, place.spot, is_weak, hit.is_anchored, hit.size, certainty, how, name)
 
 
 def _best(found: Sequence[Candidate], concepts: frozenset[str], spec: FieldSpec) -> Candidate | None:

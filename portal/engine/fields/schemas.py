@@ -123,6 +123,9 @@ def _object(
         raise refused(name, f"{len(properties)} properties are too many, at most {MAX_FIELDS}")
     if not is_row:
         check_number(len(properties) + sum(_columns(property, root) for property in properties.values()))
+    spaced = next((own for own in map(str, properties) if own != own.strip()), None)
+    if spaced is not None:  # a field's name has none, and the answer must have the name that was asked for
+        raise refused(spaced, "a property's name has no white space around it")
     return tuple(
         replace(_property(str(own), _mapping(property, str(own)), root, is_row=is_row), required=own in required)
         for own, property in properties.items()
@@ -179,13 +182,17 @@ def _scalar(name: str, property: Mapping[str, Any]) -> FieldSpec:
 
 
 def allowed_values(name: str, property: Mapping[str, Any]) -> list[Any]:
-    """The values that `const` or `enum` allows, null left out. Raises InvalidRequest."""
-    if "const" in property:
-        return [property["const"]]
-    allowed = property.get("enum", [])
-    if not isinstance(allowed, list):
+    """The values that `const` or `enum` allows, null left out; empty where neither is there. Raises InvalidRequest."""
+    keyword = next((one for one in ("const", "enum") if one in property), None)
+    if keyword is None:
+        return []
+    given = [property["const"]] if keyword == "const" else property["enum"]
+    if not isinstance(given, list):
         raise refused(name, "enum is a list of values")
-    return [one for one in allowed if one is not None]
+    allowed = [one for one in given if one is not None]
+    if not allowed:
+        raise refused(name, f"{keyword} allows no value but null, so there is nothing to look for")
+    return allowed
 
 
 def _scalar_type(name: str, property: Mapping[str, Any], types: tuple[str, ...]) -> FieldType:

@@ -12,7 +12,7 @@ from typing import Any
 
 from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.bounds import check_formulas, check_number, check_patterns, number_of_rows
-from portal.engine.fields.labels import folded, label_key, vocabulary
+from portal.engine.fields.labels import folded, name_key, vocabulary
 from portal.errors import InvalidRequest
 from portal.texts import is_storable
 
@@ -141,14 +141,14 @@ def _check(spec: FieldSpec, *, is_nested: bool) -> None:
 
 
 def _check_names(specs: Sequence[FieldSpec]) -> None:
-    """Names are looked for on pages and in answers without case, accents and marks: so they must differ."""
+    """Names are looked for on pages and in answers without case, accents and marks: so they must differ in more."""
     names: set[str] = set()
     keys: dict[str, str] = {}
     for spec in specs:
         if spec.name in names:
             raise refused(spec.name, "this name stands twice")
         names.add(spec.name)
-        key = label_key(spec.name)
+        key = name_key(spec.name)
         if key in keys:
             raise refused(spec.name, f"it differs from '{keys[key]}' in nothing that pages tell apart")
         if key:

@@ -24,7 +24,7 @@ from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fields.answers import from_answer
 from portal.engine.fields.matcher import from_page
 from portal.engine.profiles.base import AnswerForm, Ask, Profile, Sampling
-from portal.engine.second_servers import KeptReadings, of_picker
+from portal.engine.second_servers import SecondServerError, asked_beside, of_picker
 from portal.engine.translation import TRANSLATION_VERSION, Translator
 from portal.engine.versions import version
 from portal.engine.vllm import request
@@ -61,7 +61,6 @@ class VllmEngine:
         self._context = options.profile.prompt_tokens + options.profile.max_tokens
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
-        self._kept = KeptReadings()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
         # Threads of their own: what was asked makes fields costly, and pages without fields do not wait for that.
         self._field_threads = ThreadPoolExecutor(_FIELD_THREADS, thread_name_prefix="vllm-fields")
@@ -144,7 +143,7 @@ class VllmEngine:
 
     async def _with_fields(self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call) -> PageText:
         mode = self.options.profile.mode_for_fields
-        page = self._kept.take(call)
+        page = call.reading
         if page is None:
             page = await self._read(image, sent, replace(prompt, task=Task.EXTRACT, mode=mode), call)
         if page.is_blank or page.truncated:
@@ -158,13 +157,10 @@ class VllmEngine:
     async def _picked_by(
         self, other: Engine, image: PageImage, page: PageText, prompt: TaskPrompt, call: Call
     ) -> PageText:
-        try:
-            if isinstance(other, VllmEngine):
-                return await other.pick_fields(await other._sent(image), page, prompt, call)
-            return await fields_of(other, image, page, prompt, call)
-        except EngineError as failure:
-            self._kept.keep(call, page)
-            raise of_picker(failure, self.options.name, other.capability.name) from None
+        def named(failure: EngineError) -> SecondServerError:
+            return of_picker(failure, self.options.name, other.capability.name)
+
+        return await asked_beside(call, page, _fields_by(other, image, page, prompt, call), named)
 
     async def pick_fields(self, sent: SentImage, page: PageText, prompt: TaskPrompt, call: Call) -> PageText:
         """`page` with the fields that the model picks from the image, each looked up on the page. Raises EngineError.
@@ -242,6 +238,13 @@ async def _read_by(other: Engine, image: PageImage, prompt: TaskPrompt, call: Ca
     if isinstance(other, VllmEngine):
         return await other.read_once(image, await other._sent(image), prompt, call, other._sampling)
     return await other.recognise(image, replace(prompt, task=Task.EXTRACT), call)
+
+
+async def _fields_by(other: Engine, image: PageImage, page: PageText, prompt: TaskPrompt, call: Call) -> PageText:
+    """`page` with the fields that the picker finds on it."""
+    if isinstance(other, VllmEngine):
+        return await other.pick_fields(await other._sent(image), page, prompt, call)
+    return await fields_of(other, image, page, prompt, call)
 
 
 def _alone(helper: Engine | None) -> EngineCapability | None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from portal.domain import PageImage, PageText
 from portal.engine.answers import clean_markdown, page_text
 from portal.engine.answers.html_tables import MAX_CELLS, table_rows
+from portal.engine.answers.inline import formulas
 from portal.engine.answers.raw_lines import unfenced
 from portal.engine.profiles.base import AnswerForm
 from portal.results.render import markdown_to_html
@@ -60,6 +61,23 @@ def test_nothing_runs_when_a_scan_says_markup(said: str) -> None:
     assert "<script" not in markdown.replace("\\<", "")
     assert "<img" not in markdown.replace("\\<", "")
     assert "<img" not in markdown_to_html(markdown)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Preis 5$, dann 7$", []),
+        ("$5 and $7", []),
+        ("$ 5.00 | Total $ 7.00", []),
+        ("US$5-US$7", []),
+        ("3$ or 4$ and $x$", ["$x$"]),
+        ("$a$2 and $2x$", ["$a$", "$2x$"]),
+        (r"25$^\circ$C, 3$ \times $4, $ 10^{-3} $ mol", [r"$^\circ$", r"$ \times $", "$ 10^{-3} $"]),
+        ("$$x$$ 5$", ["$$x$$"]),
+    ],
+)
+def test_dollars_are_formulas_only_where_they_are_no_prices(text: str, kept: list[str]) -> None:
+    assert formulas(text) == kept
 
 
 def test_lines_are_plain_and_belong_to_their_blocks() -> None:

@@ -98,3 +98,8 @@ def test_a_numbered_field_takes_no_other_numbers_value() -> None:
     answer = '{"Address_1": "Main St 5", "ship_to": "A", "SHIP TO": "B"}'
     values = from_answer(answer, page(("Main St 5", 80, 40)), specs)
     assert [value.value for value in values] == ["Main St 5", None, None]
+
+
+def test_a_field_takes_no_value_of_one_whose_name_differs_in_i_and_l() -> None:
+    values = from_answer('{"Seai": "7"}', page(("Seai 7", 80, 40)), (FieldSpec("seal"), FieldSpec("seai")))
+    assert [value.value for value in values] == [None, "7"]

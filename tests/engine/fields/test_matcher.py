@@ -245,6 +245,25 @@ def test_words_that_differ_in_vowel_signs_are_told_apart() -> None:
     assert [value.value for value in from_page(text, specs)] == ["55", "77"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "values"),
+    [
+        (("Seal: 55", "Seai: 77"), ["55", "77"]),
+        (("Seai: 77",), [None, "77"]),  # the label of the one is none of the other
+    ],
+)
+def test_labels_belong_to_their_own_fields_when_names_differ_in_i_and_l(
+    lines: tuple[str, ...], values: list[str | None]
+) -> None:
+    text = page(*((line, 80, 100 + 40 * at) for at, line in enumerate(lines)))
+    specs = (FieldSpec("seal", FieldType.NUMBER), FieldSpec("seai", FieldType.NUMBER))
+    assert [value.value for value in from_page(text, specs)] == values
+
+
+def test_a_misread_label_is_found_when_no_other_field_has_its_name() -> None:
+    assert [value.value for value in from_page(page(("SeaI: 55", 80, 100)), [FieldSpec("seal")])] == ["55"]
+
+
 @pytest.mark.parametrize("markdown", ["-", "---", "| - |", "\n", "<tr>"])
 def test_nothing_is_found_when_a_page_says_nothing_but_rules(markdown: str) -> None:
     assert found(PageText(1000, 1400, (Line(markdown, None, None),), (), markdown), "total") == [None]

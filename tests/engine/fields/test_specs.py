@@ -94,6 +94,7 @@ def test_bare_names_of_older_jobs_are_taken() -> None:
         ([{"name": "a", "type": "number"}, {"name": "b", "type": "number", "not_before": "a"}], "compares dates"),
         (["Total", "total:"], "tell apart"),
         (["Straße", "strasse"], "tell apart"),
+        (["seal", "Séal!"], "tell apart"),
         ([{"name": "a", "type": "rows", "children": 5}], "are a list of rows"),
         ([{"name": "a", "type": "rows", "children": [{"name": "b", "many": True}]}], "one value in each row"),
         ([{"name": "a", "allowed": [True]}], "a list of at most"),
@@ -103,6 +104,28 @@ def test_bare_names_of_older_jobs_are_taken() -> None:
 def test_rows_are_refused_by_name_when_they_cannot_be_kept(rows: list[Any], words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
         specs_from_json(rows)
+
+
+@pytest.mark.parametrize("pair", [("seal", "seai"), ("bill", "bili"), ("Ill", "Lil"), ("form I", "form l")])
+def test_names_are_taken_when_they_differ_in_letters_that_pages_confuse(pair: tuple[str, str]) -> None:
+    assert tuple(spec.name for spec in specs_from_names(pair)) == pair
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"properties": {" a ": {"type": "number"}}}, "no white space around it"),
+        ({"properties": {"r": {"type": "array", "items": {"properties": {"b\t": {}}}}}}, "no white space around it"),
+        ({"properties": {"a": {"const": None}}}, "'a'.*const allows no value but null"),
+        ({"properties": {"a": {"enum": [None]}}}, "'a'.*enum allows no value but null"),
+        ({"properties": {"a": {"enum": []}}}, "'a'.*enum allows no value"),
+    ],
+)
+def test_a_property_is_refused_by_name_when_its_answer_could_not_be_as_asked(
+    schema: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        specs_from_schema(schema)
 
 
 @pytest.mark.parametrize(

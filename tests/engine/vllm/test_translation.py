@@ -84,9 +84,19 @@ def test_table_is_translated_cell_by_cell_when_the_model_breaks_it(text_model: S
 def test_text_stays_as_it_is_when_the_model_loses_a_formula_twice(text_model: ScriptedVllm) -> None:
     text_model.always(says(_changed(lambda text: text.replace("⟦1⟧", "").upper())))
     page = _translated(text_model, PAGE)
+    assert "| PAPIER | 9.00 |" in _said(page)
     assert "Gesamt $x_1^2$ und `code`" in _said(page)
     assert page.translation is not None
     assert page.translation.untranslated == 1
+
+
+@pytest.mark.parametrize("markdown", ["Gesamt $x$", "| $x$ Ware | $y$ Preis |\n| --- | --- |\n| $z$ Papier | 9 |"])
+def test_page_fails_when_no_part_of_it_is_translated(text_model: ScriptedVllm, markdown: str) -> None:
+    text_model.always(says("nothing of the kind"))
+    with pytest.raises(EngineError) as caught:
+        _translated(text_model, markdown)
+    assert (caught.value.code, caught.value.is_permanent) == ("text_model_failed", True)
+    assert "broke every part" in caught.value.message
 
 
 def test_page_is_marked_as_cut_when_the_translation_loops(text_model: ScriptedVllm) -> None:
