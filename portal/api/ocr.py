@@ -88,9 +88,9 @@ async def read_document(
     async with request_folder(folder_of_data) as folder:
         limit_bytes = services.settings.intake.max_file_bytes
         body = await read_json_body(request, folder, file_name="The document", max_file_bytes=limit_bytes)
-        asked = _checked(body)
-        upload = _upload(asked, body)
-        order = _order(asked, max_pages=services.settings.intake.max_document_pages)
+        max_pages = services.settings.intake.max_document_pages
+        # In a thread: a schema may be large, and its patterns are compiled.
+        asked, upload, order = await run_in_threadpool(_read_order, body, max_pages)
         async with waiting_place(services.jobs, engine_to_wait_for(services.jobs.engines, order.engine)):
             job = await run_in_threadpool(_submitted, services, principal, upload, order)
             limits = await run_in_threadpool(rate_limit_headers_of, services, principal)
@@ -112,6 +112,11 @@ def _annotation(services: Services, principal: Principal, job: JobView, asked: O
         return None
     specs, documents = document_fields(services.jobs, principal.tenant_id, job.id)
     return json.dumps(annotation(specs, documents[0].values, schema), ensure_ascii=False)
+
+
+def _read_order(body: JsonBody[IncomingFile], max_pages: int) -> tuple[OcrRequest, Upload, Order]:
+    asked = _checked(body)
+    return asked, _upload(asked, body), _order(asked, max_pages=max_pages)
 
 
 def _checked(body: JsonBody[IncomingFile]) -> OcrRequest:

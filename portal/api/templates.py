@@ -32,7 +32,8 @@ class TemplateOrder(BaseModel):
     name: str = Field(max_length=60, description="A new name, or the name of one of your own: then its next version")
     fields: list[dict[str, Any] | str] | dict[str, Any] = Field(
         description="Rows with name, type (text, date, money, number, id, iban, email, phone, rows), required, many, "
-        "description, allowed, pattern (RE2), minimum, maximum, not_before, sum_of, children; or a JSON Schema",
+        "description, allowed, pattern (RE2), minimum, maximum, not_before, sum_of, children; or a JSON Schema. "
+        "At most 200 fields and columns in all",
         examples=[[{"name": "total", "type": "money", "required": True}]],
     )
 

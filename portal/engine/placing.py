@@ -17,6 +17,7 @@ from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, Tas
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fields.boxes import lack_boxes, with_boxes
 from portal.engine.translating import TranslatingEngine
+from portal.errors import EngineError
 
 MOST_SECONDS: Final = 10.0
 _MARGIN_SECONDS: Final = 5.0
@@ -66,7 +67,11 @@ class PlacingEngine:
             seeing.cancel()
         if seen is None or _sides(seen) != _sides(page):
             return page
-        values = await asyncio.to_thread(with_boxes, page.fields or (), prompt.fields, seen)
+        try:
+            values = await asyncio.to_thread(with_boxes, page.fields or (), prompt.fields, seen)
+        except EngineError as failure:
+            log.info("values have no boxes", engine=self.seer.capability.name, reason=failure.code)
+            return page
         return replace(page, fields=values)
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ import structlog
 from portal.documents.rasterize import rasterize, write_view
 from portal.domain import PageImage, PageState, PageText, TaskPrompt
 from portal.engine.base import Call, Engine, priority_of
+from portal.engine.fields.effort import FIELDS_TOO_COSTLY
 from portal.engine.second_servers import TEXT_MODEL_FAILED, SecondServerError
 from portal.engine.vllm.failures import AWAY, INSTANCE_LOST
 from portal.errors import DocumentRefused, EngineError, PortalError, Unavailable
@@ -32,7 +33,9 @@ from portal.results.serial import page_text_to_json
 log = structlog.get_logger()
 
 FILE_MISSING = "file_missing"
-_PAGES_OWN = frozenset({EngineError.code, "engine_image_refused", "engine_context_too_long", TEXT_MODEL_FAILED})
+_PAGES_OWN = frozenset(
+    {EngineError.code, "engine_image_refused", "engine_context_too_long", TEXT_MODEL_FAILED, FIELDS_TOO_COSTLY}
+)
 # The only place that tries a page again: engines and their clients never do.
 _ENGINE_CALLS = 3
 _FIRST_BACKOFF_SECONDS = 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import socket
@@ -16,7 +17,9 @@ from mistralai.client.errors import SDKError
 from sqlalchemy import select
 
 from models import Job
+from portal.api import ocr
 from portal.engine.fakes import answers, fails
+from portal.engine.fields.schemas import specs_from_schema
 from portal.errors import EngineError, Unavailable
 from portal.jobs import queries
 from tests.api.conftest import (
@@ -347,3 +350,23 @@ def test_request_takes_a_place_in_the_waiting_room_while_it_waits(
     assert int(reply.headers["Retry-After"]) >= 1
     assert charlie.client.get("/v1/jobs").json()["data"] == []
     assert room.taken == 0
+
+
+def test_schema_is_read_in_a_thread_and_refused_when_it_is_too_much(
+    alice: Persona, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops: list[object] = []
+
+    def read(schema: Any) -> Any:
+        loops.append(asyncio._get_running_loop())
+        return specs_from_schema(schema)
+
+    monkeypatch.setattr(ocr, "specs_from_schema", read)
+    row = {"type": "object", "properties": {f"c{at}": {"type": "string", "pattern": "a"} for at in range(100)}}
+    arrays = {f"a{at}": {"$ref": "#/$defs/rows"} for at in range(95)}
+    schema = {"properties": arrays, "$defs": {"rows": {"type": "array", "items": row}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    refusal = alice.client.post("/v1/ocr", json=_request(document_annotation_format=wanted))
+    assert_problem(refusal, 422, "invalid_request")
+    assert "at most 200" in refusal.json()["detail"]
+    assert loops == [None]

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from portal.domain import Box, FieldSpec, FieldType, FieldValue, PageImage, PageText, Task, TaskPrompt
+from portal.engine import placing
 from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.embedded import EmbeddedEngine
 from portal.engine.fakes import FakeEngine, Step, answers, blank, crashes, fails, fake_capability, hangs, written
 from portal.engine.fields.answers import NO_SOURCE, from_answer
 from portal.engine.fields.boxes import with_boxes
+from portal.engine.fields.effort import Effort
 from portal.engine.placing import PlacingEngine
 from portal.errors import EngineError
 
@@ -67,6 +69,17 @@ def test_page_is_as_it_was_read_when_nothing_comes_of_the_second_reading(letter:
     assert [value.value for value in page.fields[:2]] == ["RE-17", "1234.50"]
     assert [value.messages for value in page.fields[:2]] == [(), ()]
     assert page.fields[0].how == "by the model, seen in the text"
+
+
+def test_page_is_as_it_was_read_when_looking_for_its_boxes_takes_too_long(
+    letter: PageImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_long(*_: object) -> tuple[FieldValue, ...]:
+        Effort(0.0).check()
+        return ()
+
+    monkeypatch.setattr(placing, "with_boxes", too_long)
+    assert _boxes(_read(FakeEngine(answers(SEEN)), letter)) == [None] * 4
 
 
 def test_no_box_is_given_when_the_page_was_seen_another_way_up(letter: PageImage) -> None:

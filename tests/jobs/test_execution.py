@@ -159,6 +159,7 @@ def test_lines_to_check_are_counted_when_a_page_is_stored(bench: Bench) -> None:
     [
         ("engine_image_refused", ("failed_over_cap", 1)),
         ("engine_failed", ("failed_over_cap", 1)),
+        ("fields_too_costly", ("failed_over_cap", 1)),
         ("engine_unauthorized", ("failed", 0)),
         ("engine_model_unknown", ("failed", 0)),
         ("page_timeout", ("failed", 0)),

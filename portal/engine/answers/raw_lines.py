@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"\A\s*```(?:markdown|md|text|html|json)?[ \t]*\n(.*?)(?:\n```)?\s*\Z", re.DOTALL)
+_FENCE_OPENS = re.compile(r"\s*```(?:markdown|md|text|html|json)?[ \t]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,11 @@ def raw_lines(text: str, marks: Sequence[tuple[int, float]] = ()) -> list[RawLin
 
 def unfenced(text: str) -> str:
     """The text without a code fence around the whole of it, which some models put there; as it is otherwise."""
-    found = _FENCE.match(text)
-    return found.group(1) if found and "\n```" not in found.group(1) else text
+    opening = _FENCE_OPENS.match(text)
+    if opening is None:
+        return text
+    inner = text[opening.end() :].rstrip().removesuffix("\n```")
+    return text if "\n```" in inner else inner
 
 
 def mean_score(lines: Sequence[RawLine]) -> float | None:

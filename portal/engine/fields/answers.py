@@ -36,7 +36,8 @@ def from_answer(answer: str, page: PageText, specs: Sequence[FieldSpec]) -> tupl
     """The fields' values by the model's answer, in the order of `specs`.
 
     `page` is where they are looked up: its lines give boxes, its Markdown alone none. Keys that were not asked for
-    are left out. Every field is there; with no JSON object in the answer each says so.
+    are left out. Every field is there; with no JSON object in the answer each says so. Raises EngineError when it
+    takes too long.
     """
     said, is_whole = _parsed(answer)
     if said is None:
@@ -112,6 +113,7 @@ class LookUp:
 
     def spot(self, spec: FieldSpec, value: Found) -> Spot | None:
         """The line that has the value: with its type, else as text; of several the first."""
+        self.sheet.effort.check()
         if spec.type not in (FieldType.TEXT, FieldType.ID):
             return self._typed_spots(spec.type).get(value.value)
         key = _dense(value.value)

@@ -5,18 +5,33 @@ Rules are judged each time they are shown, so a correction is judged at once; wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
 from portal.engine.fields import patterns
+from portal.engine.fields.totals import Fields, Totals
 from portal.engine.fields.values import number
 
 _ROUNDING = Decimal("0.01")
 _TOLERANCE_MOST = Decimal("0.05")
+# In steps of `patterns.cost`, for one look at a document: at most a second of a processor.
+_MOST_MATCHING = 2_000_000_000
+_MOST_TOLD = 10
 
-Fields = Mapping[str, Sequence[FieldValue]]
+
+class _Matching:
+    """How many steps of matching are left to one look at a document: a count, so that each look tells the same."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_MATCHING
+
+    def message(self, pattern: str, value: str) -> str | None:
+        self._left -= patterns.cost(pattern, value)
+        if self._left < 0:
+            return "was not compared with its pattern: the document has too many long values"
+        return None if patterns.fits(pattern, value) else f"does not fit {pattern}"
 
 
 def merged(specs: Sequence[FieldSpec], pages: Iterable[tuple[int, Sequence[FieldValue]]]) -> tuple[FieldValue, ...]:
@@ -31,10 +46,17 @@ def merged(specs: Sequence[FieldSpec], pages: Iterable[tuple[int, Sequence[Field
 
 def judged(specs: Sequence[FieldSpec], values: Sequence[FieldValue]) -> tuple[FieldValue, ...]:
     """The values with the state and the messages of the rules that they break."""
+    return _all_judged(specs, values, _Matching())
+
+
+def _all_judged(
+    specs: Sequence[FieldSpec], values: Sequence[FieldValue], matching: _Matching
+) -> tuple[FieldValue, ...]:
     by_name: dict[str, list[FieldValue]] = {spec.name: [] for spec in specs}
     for value in values:
         by_name.setdefault(value.name, []).append(value)
-    return tuple(value for spec in specs for value in _judged(spec, by_name, specs))
+    totals = Totals(by_name)
+    return tuple(value for spec in specs for value in _judged(spec, totals, matching))
 
 
 def needs_check(values: Iterable[FieldValue]) -> bool:
@@ -63,12 +85,12 @@ def _sureness(value: FieldValue) -> tuple[bool, bool, float]:
     return value.state is FieldState.CHECKED, value.value is not None, value.score or 0.0
 
 
-def _judged(spec: FieldSpec, fields: Fields, specs: Sequence[FieldSpec]) -> list[FieldValue]:
-    values = fields.get(spec.name) or [FieldValue(spec.name)]
+def _judged(spec: FieldSpec, totals: Totals, matching: _Matching) -> list[FieldValue]:
+    values = totals.fields.get(spec.name) or [FieldValue(spec.name)]
     if spec.type is FieldType.ROWS:
-        value = replace(values[0], rows=tuple(judged(spec.children, row) for row in values[0].rows))
+        value = replace(values[0], rows=tuple(_all_judged(spec.children, row, matching) for row in values[0].rows))
         return [_with(value, _missing(spec, bool(value.rows)))]
-    return [_with(value, _breaks(spec, value, fields, specs)) for value in values]
+    return [_with(value, _breaks(spec, value, totals, matching)) for value in values]
 
 
 def _with(value: FieldValue, broken: list[str]) -> FieldValue:
@@ -77,31 +99,27 @@ def _with(value: FieldValue, broken: list[str]) -> FieldValue:
     return replace(value, state=FieldState.RULE_FAILED, messages=(*value.messages, *broken))
 
 
-def _breaks(spec: FieldSpec, value: FieldValue, fields: Fields, specs: Sequence[FieldSpec]) -> list[str]:
+def _breaks(spec: FieldSpec, value: FieldValue, totals: Totals, matching: _Matching) -> list[str]:
     if value.value is None:
         return _missing(spec, False)
-    rules: tuple[Callable[[FieldSpec, str], str | None], ...] = (_pattern, _allowed, _range)
-    broken = [message for rule in rules if (message := rule(spec, value.value))]
-    for message in (_order(spec, value.value, fields), _sum(spec, value.value, fields)):
-        if message:
-            broken.append(message)
-    return broken
+    told = (
+        matching.message(spec.pattern, value.value) if spec.pattern else None,
+        _allowed(spec, value.value),
+        _range(spec, value.value),
+        _order(spec, value.value, totals.fields),
+        _sum(spec, value.value, totals),
+    )
+    return [message for message in told if message]
 
 
 def _missing(spec: FieldSpec, is_there: bool) -> list[str]:
     return [] if is_there or not spec.required else ["required, but not found"]
 
 
-def _pattern(spec: FieldSpec, value: str) -> str | None:
-    if spec.pattern is None or patterns.fits(spec.pattern, value):
-        return None
-    return f"does not fit {spec.pattern}"
-
-
 def _allowed(spec: FieldSpec, value: str) -> str | None:
     if not spec.allowed or value.casefold() in (one.casefold() for one in spec.allowed):
         return None
-    return f"is none of: {', '.join(spec.allowed[:10])}"
+    return f"is none of: {', '.join(spec.allowed[:_MOST_TOLD])}"
 
 
 def _range(spec: FieldSpec, value: str) -> str | None:
@@ -135,34 +153,13 @@ def _order(spec: FieldSpec, value: str, fields: Fields) -> str | None:
     return None
 
 
-def _sum(spec: FieldSpec, value: str, fields: Fields) -> str | None:
+def _sum(spec: FieldSpec, value: str, totals: Totals) -> str | None:
     """One of the alternatives must add up; those with a part that was not found say nothing."""
     own = number(value)
-    sums = [found for formula in spec.sum_of if (found := _added(formula, fields)) is not None]
+    sums = totals.of(spec.sum_of)
     if own is None or not sums:
         return None
     if any(abs(own - total) <= min(_TOLERANCE_MOST, _ROUNDING * max(1, terms)) for total, terms in sums):
         return None
-    return f"is not the sum of {' or of '.join(spec.sum_of)} ({', '.join(str(total) for total, _ in sums)})"
-
-
-def _added(formula: str, fields: Fields) -> tuple[Decimal, int] | None:
-    total, terms = Decimal(0), 0
-    for part in formula.split("+"):
-        numbers = _numbers(part.strip(), fields)
-        if not numbers:
-            return None
-        for one in numbers:
-            if one is None:
-                return None
-            total += one
-            terms += 1
-    return total, terms
-
-
-def _numbers(reference: str, fields: Fields) -> list[Decimal | None]:
-    if reference in fields:
-        return [number(value.value) for value in fields[reference]]
-    name = next((name for name in fields if reference.startswith(f"{name}.")), "")
-    rows = (row for value in fields.get(name, ()) for row in value.rows)
-    return [number(cell.value) for row in rows for cell in row if f"{name}.{cell.name}" == reference]
+    formulas, found = spec.sum_of[:_MOST_TOLD], (str(total) for total, _ in sums[:_MOST_TOLD])
+    return f"is not the sum of {' or of '.join(formulas)} ({', '.join(found)})"

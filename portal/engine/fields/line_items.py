@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from portal.domain import FieldSpec, FieldType, FieldValue
-from portal.engine.fields import values
 from portal.engine.fields.labels import label_key, vocabulary
 from portal.engine.fields.sheet import Sheet, Spot
 
@@ -113,7 +112,7 @@ def _receipt_rows(sheet: Sheet) -> list[dict[str, list[Spot]]]:
             break
         if len(row) < 2 or any(hit.is_anchored for hit in row[0].hits):
             continue
-        amount = values.find(row[-1].text, FieldSpec("", FieldType.MONEY), sheet.conventions)
+        amount = sheet.find(row[-1].text, FieldSpec("", FieldType.MONEY))
         has_name = sum(char.isalpha() for char in row[0].text) >= 2
         if len(amount) == 1 and has_name and row[-1].x0 > 0.5 * sheet.width:
             rows.append({_DESCRIPTION: [row[0]], _AMOUNT: [row[-1]]})
@@ -125,8 +124,7 @@ def _cell(sheet: Sheet, child: FieldSpec, concepts: frozenset[str], row: Mapping
     if not spots:
         return FieldValue(child.name)
     text = " ".join(spot.text for spot in spots)
-    page = sheet.conventions
-    found = values.find(text, child, page)
+    found = sheet.find(text, child)
     if child.type is FieldType.NUMBER and not found:
         return FieldValue(child.name)
     if not found:

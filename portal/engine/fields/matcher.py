@@ -52,7 +52,7 @@ def from_page(page: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, .
     """The fields' values on the page, in the order of `specs`; a field that is not found has the value None.
 
     A page without lines that have boxes, as some models answer, is matched by the rows of its text; its values then
-    have no boxes.
+    have no boxes. Raises EngineError when it takes too long.
     """
     if any(line.box for line in page.lines):
         return _found(page, specs)
@@ -97,6 +97,7 @@ def _lookalikes(spec: FieldSpec, specs: Iterable[FieldSpec]) -> frozenset[str]:
 
 
 def _values(sheet: Sheet, spec: FieldSpec, others: frozenset[str]) -> list[FieldValue]:
+    sheet.effort.check()
     if spec.type is FieldType.ROWS:
         return [FieldValue(spec.name, rows=line_items(sheet, spec))]
     concepts = concepts_of(spec)
@@ -113,6 +114,7 @@ def _values(sheet: Sheet, spec: FieldSpec, others: frozenset[str]) -> list[Field
 def _candidates(sheet: Sheet, spec: FieldSpec, concepts: frozenset[str]) -> Iterator[Candidate]:
     for spot in sheet.spots:
         for at, hit in enumerate(spot.hits):
+            sheet.effort.check()
             is_weak = hit.weakness(concepts)
             if is_weak is None or (is_weak and not (hit.is_anchored or hit.is_closed)):
                 continue
@@ -194,7 +196,7 @@ def _adding_up(sheet: Sheet, spec: FieldSpec, sought: str) -> Candidate | None:
 
 
 def _everywhere(sheet: Sheet, spec: FieldSpec) -> list[tuple[Spot, Found]]:
-    return [(spot, one) for spot in sheet.spots for one in values.find(spot.text, spec, sheet.conventions)]
+    return [(spot, one) for spot in sheet.spots for one in sheet.find(spot.text, spec)]
 
 
 def _not_others(sheet: Sheet, found: list[tuple[Spot, Found]], concepts: frozenset[str]) -> list[tuple[Spot, Found]]:
@@ -214,9 +216,7 @@ def _has_time(sheet: Sheet, spot: Spot) -> bool:
 
 def _only_time(sheet: Sheet) -> Candidate | None:
     found = [(spot, one) for spot in sheet.spots for one in values.times(spot.text)]
-    beside_dates = [
-        (spot, one) for spot, one in found if values.find(spot.text, FieldSpec("", FieldType.DATE), sheet.conventions)
-    ]
+    beside_dates = [(spot, one) for spot, one in found if sheet.find(spot.text, FieldSpec("", FieldType.DATE))]
     chosen = beside_dates or found
     if len({one.value for _, one in chosen}) != 1:
         return None

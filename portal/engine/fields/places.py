@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from portal.domain import FieldSpec, FieldType
-from portal.engine.fields import values
 from portal.engine.fields.sheet import Hit, Sheet, Spot
 from portal.engine.fields.values import Found
 
@@ -91,12 +90,12 @@ def _says_something(text: str) -> bool:
 def _inline_text(segment: str, hit: Hit, spec: FieldSpec, sheet: Sheet) -> Found | None:
     if not (hit.is_closed and hit.is_anchored):
         return None
-    found = values.find(segment, spec, sheet.conventions)
+    found = sheet.find(segment, spec)
     return found[0] if found else None
 
 
 def _typed(segment: str, spec: FieldSpec, sheet: Sheet) -> Found | None:
-    found = values.find(segment, spec, sheet.conventions)
+    found = sheet.find(segment, spec)
     if not found:
         return None
     if spec.type is FieldType.MONEY:
@@ -116,7 +115,7 @@ def _right(sheet: Sheet, label: Spot, spec: FieldSpec, concepts: frozenset[str])
     for spot in row[row.index(label) + 1 :]:
         if _begins_with_other(spot, concepts):
             break
-        found = values.find(spot.text, spec, sheet.conventions)
+        found = sheet.find(spot.text, spec)
         if not found:
             if spec.type is not FieldType.MONEY and _says_something(spot.text):
                 break
@@ -147,7 +146,7 @@ def _below(sheet: Sheet, label: Spot, hit: Hit, spec: FieldSpec) -> Place | None
     spot = min(near)[2] if len(near) == 1 else min(near, key=lambda one: (round(one[0] / height), one[1]))[2]
     if any(other.is_anchored and other.size > 2 for other in spot.hits):
         return None
-    found = values.find(spot.text, spec, sheet.conventions)
+    found = sheet.find(spot.text, spec)
     if not found:
         return None
     covered = sum(one.end - one.start for one in found[:1]) / max(1, len(spot.text.strip()))

@@ -11,7 +11,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from portal.domain import FieldSpec, FieldType
-from portal.engine.fields.specs import MAX_FIELDS, checked, from_row, named_type, refused, text_of, type_of_name
+from portal.engine.fields.bounds import check_number
+from portal.engine.fields.specs import (
+    MAX_ALLOWED,
+    MAX_FIELDS,
+    checked,
+    from_row,
+    named_type,
+    refused,
+    text_of,
+    type_of_name,
+)
 
 _FORMATS = {"date": FieldType.DATE, "email": FieldType.EMAIL, "iban": FieldType.IBAN, "phone": FieldType.PHONE}
 _IGNORED = frozenset({"$schema", "$id", "title", "additionalProperties", "examples", "default", "$defs", "definitions"})
@@ -32,6 +42,7 @@ _SCALAR_KEYWORDS = frozenset(
 )
 _SCALARS: Final = frozenset({"string", "number", "integer"})
 _MAX_REFERENCES = 8
+_MAX_KEYWORDS = 100
 
 
 def specs_from_schema(schema: Any) -> tuple[FieldSpec, ...]:
@@ -53,6 +64,8 @@ def resolved(schema: Any, root: Mapping[str, Any], *, depth: int = 0) -> Mapping
     """
     if not isinstance(schema, Mapping) or depth > _MAX_REFERENCES:
         raise refused("schema", "a part of it is no object, or refers to itself")
+    if len(schema) > _MAX_KEYWORDS:
+        raise refused("schema", f"a part of it has more than {_MAX_KEYWORDS} keywords")
     if "$ref" in schema:
         target = _referred(schema["$ref"], root)
         return {**resolved(target, root, depth=depth + 1), **{key: schema[key] for key in schema if key != "$ref"}}
@@ -67,7 +80,7 @@ def types_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """The JSON types that a resolved schema allows beside null; empty where it says none. Raises InvalidRequest."""
     given = schema.get("type")
     named = given if isinstance(given, list) else [] if given is None else [given]
-    if not all(isinstance(one, str) for one in named):
+    if not _is_short_list(named) or not all(isinstance(one, str) for one in named):
         raise refused("schema", "a type is a name like 'string', or a list of names")
     return tuple(one for one in named if one != "null") or tuple(named)
 
@@ -83,9 +96,13 @@ def _referred(reference: Any, root: Mapping[str, Any]) -> Any:
 def _choices(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What `anyOf` lets choose from beside null."""
     choices = schema.get("anyOf", [])
-    if not isinstance(choices, list) or not all(isinstance(one, Mapping) for one in choices):
+    if not _is_short_list(choices) or not all(isinstance(one, Mapping) for one in choices):
         raise refused("schema", "anyOf is a list of schemas")
     return [one for one in choices if one.get("type") != "null"]
+
+
+def _is_short_list(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_ALLOWED
 
 
 def _mapping(value: Any, name: str) -> Mapping[str, Any]:
@@ -99,11 +116,13 @@ def _object(
 ) -> tuple[FieldSpec, ...]:
     schema = resolved(schema, root)
     required = schema.get("required") or []
-    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
-        raise refused(name, "required is a list of names")
+    if not _is_short_list(required) or not all(isinstance(one, str) for one in required):
+        raise refused(name, f"required is a list of at most {MAX_ALLOWED} names")
     properties = _mapping(schema.get("properties") or {}, name)
     if len(properties) > MAX_FIELDS:
         raise refused(name, f"{len(properties)} properties are too many, at most {MAX_FIELDS}")
+    if not is_row:
+        check_number(len(properties) + sum(_columns(property, root) for property in properties.values()))
     spaced = next((own for own in map(str, properties) if own != own.strip()), None)
     if spaced is not None:  # a field's name has none, and the answer must have the name that was asked for
         raise refused(spaced, "a property's name has no white space around it")
@@ -111,6 +130,15 @@ def _object(
         replace(_property(str(own), _mapping(property, str(own)), root, is_row=is_row), required=own in required)
         for own, property in properties.items()
     )
+
+
+def _columns(property: Any, root: Mapping[str, Any]) -> int:
+    """How many columns an array of objects has, before any is read; 0 for anything else."""
+    if not isinstance(property, Mapping):
+        return 0
+    property = resolved(property, root)
+    columns = resolved(property.get("items") or {}, root).get("properties")
+    return len(columns) if isinstance(columns, Mapping) else 0
 
 
 def _property(name: str, property: Mapping[str, Any], root: Mapping[str, Any], *, is_row: bool) -> FieldSpec:
@@ -137,6 +165,8 @@ def _scalar(name: str, property: Mapping[str, Any]) -> FieldSpec:
     unknown = next((key for key in property if key not in _SCALAR_KEYWORDS | _IGNORED), None)
     if unknown is not None:
         raise refused(name, f"the keyword '{unknown}' is not offered")
+    if isinstance(property.get("enum"), list) and not _is_short_list(property["enum"]):
+        raise refused(name, f"enum is a list of at most {MAX_ALLOWED} values")
     row = {
         "name": name,
         "type": _scalar_type(name, property, types).value,

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from portal.domain import Box, PageText, Quad
+from portal.domain import Box, FieldSpec, PageText, Quad
 from portal.engine.fields.amounts import FoundAmount, amounts, page_decimal_mark
 from portal.engine.fields.dates import dates
+from portal.engine.fields.effort import Effort
 from portal.engine.fields.labels import Meaning, digit_of, folded_char, is_vowel_sign, vocabulary
-from portal.engine.fields.values import Conventions, masked
+from portal.engine.fields.values import Conventions, Found, find, masked
 from portal.engine.geometry import straightened
 
 _LONGEST_LABEL = 48
@@ -81,15 +82,20 @@ class Spot:
 
 
 class Sheet:
-    """The spots of a page with its conventions. `own` are labels of the asked fields, folded → meanings."""
+    """The spots of a page with its conventions. `own` are labels of the asked fields, folded → meanings.
+
+    It is one thread's, whose time for the page's fields runs from now (`effort`). Making it may raise EngineError.
+    """
 
     def __init__(self, page: PageText, own: Mapping[str, tuple[Meaning, ...]]) -> None:
         known = vocabulary()
+        self.effort = Effort()
         self.width, self.height = max(page.width_px, 1), max(page.height_px, 1)
         self.spots: list[Spot] = []
         for index, line in enumerate(page.lines[:_MOST_LINES]):
             if line.box is None:
                 continue
+            self.effort.check()
             text = unicodedata.normalize("NFKC", line.text[:_LONGEST_LINE])
             x0, y0, x1, y1 = straightened(line, page.skew_degrees)
             score = 0.9 if line.score is None else line.score
@@ -98,6 +104,11 @@ class Sheet:
             columns = _hits(text, letters, (own, known.columns))
             self.spots.append(Spot(index, text, x0, y0, x1, y1, line.box, line.quad, score, hits, columns))
         self.line_height = median([spot.height for spot in self.spots] or [20.0])
+
+    def find(self, text: str, spec: FieldSpec) -> list[Found]:
+        """The values of the field's type in a text of this page. Raises EngineError when the page's time is up."""
+        self.effort.check()
+        return find(text, spec, self.conventions)
 
     @cached_property
     def rows(self) -> list[list[Spot]]:

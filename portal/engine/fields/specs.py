@@ -11,8 +11,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from portal.domain import FieldSpec, FieldType
+from portal.engine.fields.bounds import check_formulas, check_number, check_patterns, number_of_rows
 from portal.engine.fields.labels import folded, name_key, vocabulary
-from portal.engine.fields.patterns import check_pattern
 from portal.errors import InvalidRequest
 from portal.texts import is_storable
 
@@ -45,6 +45,7 @@ _KEYS = frozenset({*_TEXTS, "type", "required", "many", "allowed", "sum_of", "ch
 
 def type_of_name(name: str) -> FieldType:
     """The likeliest type of a field that is only named."""
+    name = name[:MAX_NAME]
     known = vocabulary().of(name)
     if known:
         sure = [meaning for meaning in known if not meaning.is_weak] or known
@@ -55,7 +56,9 @@ def type_of_name(name: str) -> FieldType:
 
 def specs_from_names(names: Iterable[str]) -> tuple[FieldSpec, ...]:
     """Specs of bare names, each once, typed by what the name says. Raises InvalidRequest."""
-    return checked(FieldSpec(name, type_of_name(name)) for name in dict.fromkeys(name.strip() for name in names))
+    found = list(dict.fromkeys(name.strip() for name in names))
+    check_number(len(found))
+    return checked(FieldSpec(name, type_of_name(name)) for name in found)
 
 
 def spec_to_json(spec: FieldSpec) -> dict[str, Any]:
@@ -79,17 +82,19 @@ def specs_to_json(specs: Iterable[FieldSpec]) -> list[dict[str, Any]]:
 
 def specs_from_json(rows: Sequence[Any]) -> tuple[FieldSpec, ...]:
     """Specs from rows, or from bare names as older jobs have them. Raises InvalidRequest naming the row."""
-    return checked(_from_rows(rows))
+    return checked(_from_rows(rows, is_stored=False))
 
 
 def stored_specs(rows: Sequence[Any]) -> tuple[FieldSpec, ...]:
     """The specs of a job or a template that is stored: what is refused today may have been taken when it came."""
-    return tuple(_from_rows(rows))
+    return tuple(_from_rows(rows, is_stored=True))
 
 
-def _from_rows(rows: Sequence[Any]) -> list[FieldSpec]:
+def _from_rows(rows: Sequence[Any], *, is_stored: bool) -> list[FieldSpec]:
     if not isinstance(rows, list | tuple):
         raise refused("fields", "must be a list of rows")
+    if not is_stored:
+        check_number(number_of_rows(rows))
     return [from_row(row) for row in rows]
 
 
@@ -98,6 +103,9 @@ def checked(specs: Iterable[FieldSpec], *, is_nested: bool = False) -> tuple[Fie
     found = tuple(specs)
     if len(found) > MAX_FIELDS:
         raise refused("fields", f"{len(found)} are too many, at most {MAX_FIELDS}")
+    if not is_nested:
+        check_number(sum(1 + len(spec.children) for spec in found))
+        check_formulas(found)
     for spec in found:
         _refuse_unstorable(spec)
         _check(spec, is_nested=is_nested)
@@ -105,6 +113,8 @@ def checked(specs: Iterable[FieldSpec], *, is_nested: bool = False) -> tuple[Fie
     for spec in found:
         _check_order(spec, found)
         _check_sums(spec, found)
+    if not is_nested:
+        check_patterns(found)
     return found
 
 
@@ -118,8 +128,6 @@ def _refuse_unstorable(spec: FieldSpec) -> None:
 def _check(spec: FieldSpec, *, is_nested: bool) -> None:
     if not spec.name or len(spec.name) > MAX_NAME or not spec.name.isprintable() or spec.name != spec.name.strip():
         raise refused(spec.name or "fields", f"a field's name has 1 to {MAX_NAME} printable characters")
-    if spec.pattern:
-        check_pattern(spec.pattern)
     for key in ("minimum", "maximum"):
         _check_bound(spec, key, getattr(spec, key))
     if is_nested and spec.many:

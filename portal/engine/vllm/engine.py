@@ -40,6 +40,7 @@ Result = TypeVar("Result")
 log = structlog.get_logger()
 
 _THREADS = 2
+_FIELD_THREADS = 2
 _FEWEST_TOKENS = 256
 
 
@@ -61,6 +62,8 @@ class VllmEngine:
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vllm-page")
+        # Threads of their own: what was asked makes fields costly, and pages without fields do not wait for that.
+        self._field_threads = ThreadPoolExecutor(_FIELD_THREADS, thread_name_prefix="vllm-fields")
 
     @property
     def capability(self) -> EngineCapability:
@@ -109,6 +112,7 @@ class VllmEngine:
         """Closes connections and threads; calls under way fail with a retryable EngineError."""
         await self.client.close()
         self._threads.shutdown(wait=False)
+        self._field_threads.shutdown(wait=False)
 
     async def read_once(
         self, image: PageImage, sent: SentImage, prompt: TaskPrompt, call: Call, sampling: Sampling
@@ -166,7 +170,7 @@ class VllmEngine:
         answer = await self._picked(sent, prompt, call, self._sampling)
         if answer.truncated == "repetition":
             answer = await self._picked(sent, prompt, call, self.options.profile.retry_sampling)
-        values = await self._in_thread(from_answer, answer.text, page, prompt.fields)
+        values = await self._run(self._field_threads, from_answer, answer.text, page, prompt.fields)
         return replace(page, fields=values, truncated=answer.truncated)
 
     async def _picked(self, sent: SentImage, prompt: TaskPrompt, call: Call, sampling: Sampling) -> Answer:
@@ -177,7 +181,7 @@ class VllmEngine:
         return await self.client.ask({**body, "max_tokens": room}, call)
 
     async def _labelled(self, page: PageText, prompt: TaskPrompt) -> PageText:
-        return replace(page, fields=await self._in_thread(from_page, page, prompt.fields))
+        return replace(page, fields=await self._run(self._field_threads, from_page, page, prompt.fields))
 
     async def _translated(self, page: PageText, sent: SentImage, language: str, call: Call) -> PageText:
         if self._translator is not None:
@@ -206,8 +210,11 @@ class VllmEngine:
         return await self._in_thread(sent_image, image, self.options.profile.image)
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        return await self._run(self._threads, work, *arguments)
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[..., Result], *arguments: Any) -> Result:
         try:
-            working = asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+            working = asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
         except RuntimeError as error:  # the threads were shut down
             raise EngineError("The portal was stopping; the page was not read.", is_permanent=False) from error
         return await working

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from portal.domain import PageImage, PageText
 from portal.engine.answers import clean_markdown, page_text
 from portal.engine.answers.html_tables import MAX_CELLS, table_rows
 from portal.engine.answers.inline import formulas
+from portal.engine.answers.raw_lines import unfenced
 from portal.engine.profiles.base import AnswerForm
 from portal.results.render import markdown_to_html
 from portal.results.serial import page_text_from_json, page_text_to_json
@@ -137,6 +139,19 @@ def test_huge_spans_are_bounded() -> None:
 )
 def test_strange_answers_are_read_in_bounded_time(unit: str, form: AnswerForm) -> None:
     _read(unit * (40_000 // len(unit)), form)  # the test's own timeout is what would fail
+
+
+@given(st.text(alphabet="`\n a", max_size=12))
+def test_a_fence_is_taken_off_as_its_grammar_says(inner: str) -> None:
+    grammar = re.compile(r"\A\s*```(?:markdown|md)?[ \t]*\n(.*?)(?:\n```)?\s*\Z", re.DOTALL)
+    for said in (f"```\n{inner}", f"```md\n{inner}\n```"):
+        found = grammar.match(said)
+        assert unfenced(said) == (found[1] if found and "\n```" not in found[1] else said)
+
+
+def test_a_fence_without_end_is_read_in_linear_time() -> None:
+    said = "```\n" + " \n\t" * 100_000 + "x"  # quadratic, this would take the test's whole time
+    assert unfenced(said) == said.removeprefix("```\n")
 
 
 @given(st.text(alphabet='ab<>/|$`\\[](){}"=*_~#-\n td', max_size=300), st.sampled_from(list(AnswerForm)))

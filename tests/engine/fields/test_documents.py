@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
+from portal.engine.fields import documents, totals
 from portal.engine.fields.documents import judged, merged, needs_check
 
 MONEY, DATE = FieldType.MONEY, FieldType.DATE
@@ -103,3 +104,25 @@ def test_rules_never_fail_whatever_stands_in_the_values(
 def test_a_name_with_a_dot_is_added_up_as_the_field_that_it_names() -> None:
     specs = (FieldSpec("net.", MONEY), FieldSpec("total", MONEY, sum_of=("net.",)))
     assert needs_check(judged(specs, (FieldValue("net.", "1.00"), FieldValue("total", "2.00"))))
+
+
+def test_a_column_is_added_up_once_when_many_formulas_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str | None] = []
+    real = totals.number
+    monkeypatch.setattr(totals, "number", lambda text: (read.append(text), real(text))[1])
+    formula = "+".join(["items.amount"] * 75)
+    sums = tuple(FieldSpec(f"sum {at}", MONEY, many=True, sum_of=(formula,) * 50) for at in range(4))
+    values = [FieldValue(spec.name, "1.00") for spec in sums for _ in range(20)]
+    found = judged((LINES, *sums), [_rows(*["9.00"] * 200), *values])
+    assert len(read) == 200
+    assert found[1].messages[0].count("or of") == 9
+
+
+def test_patterns_are_compared_up_to_a_bound_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_MOST_MATCHING", 10_000)
+    spec = FieldSpec("items", FieldType.ROWS, children=(FieldSpec("code", pattern="[a-h]{1,200}"),))
+    rows = tuple((FieldValue("code", "a" * 20),) for _ in range(40))
+    [found] = judged([spec], [FieldValue("items", rows=rows)])
+    told = [row[0].messages for row in found.rows]
+    assert told[0] == ()
+    assert "not compared" in told[-1][0]

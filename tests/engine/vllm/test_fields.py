@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, PageImage, PageText, Task, TaskPrompt
 from portal.engine.fakes import FakeEngine, answers, blank, fake_capability
 from portal.engine.fields.answers import CUT_SHORT, NO_JSON, NO_SOURCE
+from portal.engine.fields.matcher import from_page
 from portal.engine.profiles import PROFILES
 from portal.engine.translating import TranslatingEngine
+from portal.engine.vllm import engine
 from portal.engine.vllm.engine import VllmEngine
 from portal.errors import EngineError
 from tests.engine.vllm_bench import HUNYUAN, Read, make_engine
@@ -220,3 +223,31 @@ def test_fields_pass_through_an_engine_that_translates_with_a_text_model(vllm: S
     got = asyncio.run(both.recognise(page, TaskPrompt(Task.FIELDS, SPECS[2:])))
     assert _values(got) == ["9.00"]
     asyncio.run(both.close())
+
+
+def test_plain_pages_are_read_while_costly_fields_hold_their_threads(
+    vllm: ScriptedVllm, page: PageImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def held(text: PageText, specs: Sequence[FieldSpec]) -> tuple[FieldValue, ...]:
+        begun.release()
+        go_on.wait(30)
+        return from_page(text, specs)
+
+    async def reading() -> tuple[PageText, list[PageText]]:
+        vllm_engine = make_engine(vllm, profile=PROFILES["lightonocr-2"])
+        costly = [asyncio.create_task(vllm_engine.recognise(page, ASKED)) for _ in range(4)]
+        for _ in range(2):
+            await asyncio.to_thread(begun.acquire)
+        try:
+            plain = await vllm_engine.recognise(page, TaskPrompt())
+        finally:
+            go_on.set()
+        return plain, [await one for one in costly]
+
+    monkeypatch.setattr(engine, "from_page", held)
+    vllm.always(says("Total 9.00"))
+    plain, costly = asyncio.run(reading())
+    assert plain.text == "Total 9.00"
+    assert [_values(one)[2] for one in costly] == ["9.00"] * 4
