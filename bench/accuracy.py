@@ -29,8 +29,9 @@ from statistics import mean
 import numpy as np
 from PIL import Image
 
-from portal.domain import PageImage, PageText, TaskPrompt
+from portal.domain import PageImage, TaskPrompt
 from portal.engine.embedded import EmbeddedEngine, default_workers
+from portal.page_text import PageText
 
 _SCANS = Path(__file__).resolve().parents[2] / "shared" / "cases" / "scans"
 _CAPPED = ("da_1846_fraktur", "en_linn_2col", "en_linn_rot_p2", "en_linn_skew")

@@ -12,11 +12,12 @@ import random
 from dataclasses import replace
 
 import app
-from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
+from portal.domain import EngineCapability, PageImage, Task, TaskPrompt
 from portal.engine import configuration
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fakes import written
 from portal.errors import EngineError
+from portal.page_text import PageText
 from portal.settings import EngineSettings
 
 

@@ -16,8 +16,8 @@ from statistics import median
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from portal.domain import Block, Line, PageText
 from portal.engine.markdown import to_markdown
+from portal.page_text import Block, Line, PageText
 from tests.chromium import CHROMIUM_FLAGS, find_chromium
 from tests.running_portal import RunningPortal, start_portal, stop_portal
 from tests.ui.stored_jobs import finish_page, page_of, store_job

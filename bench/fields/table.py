@@ -21,10 +21,11 @@ from statistics import median
 from PIL import Image
 
 from bench.fields.pages import SPLITS, pages
-from portal.domain import FieldType, FieldValue, PageImage, PageText, TaskPrompt
+from portal.domain import FieldType, PageImage, TaskPrompt
 from portal.engine.embedded import EmbeddedEngine, default_workers
 from portal.engine.fields.matcher import from_page
 from portal.engine.fields.specs import specs_from_names
+from portal.page_text import FieldValue, PageText
 from portal.results.serial import page_text_from_json, page_text_to_json
 
 FIELDS = (

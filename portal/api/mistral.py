@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from portal.api.problems import invalid_parameter
-from portal.domain import Block, Box, PageText
 from portal.engine.markdown import to_markdown
 from portal.errors import InvalidRequest
 from portal.jobs.context import DEFAULT
 from portal.jobs.page_numbers import MAX_TEXT_LENGTH, check_page_numbers, parse_page_numbers
+from portal.page_text import Block, Box, PageText
 
 NOMINAL_DPI = 200
 FIRST_PAGE = 0

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from portal.domain import EngineCapability, PageImage, PageText, TaskPrompt
+from portal.domain import EngineCapability, PageImage, TaskPrompt
+from portal.page_text import PageText
 
 
 @dataclass(frozen=True, slots=True)

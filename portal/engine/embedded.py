@@ -16,10 +16,11 @@ from threading import Lock
 from PIL import Image, ImageDraw, ImageFont
 
 from portal.children import ChildFailure, ChildLimits, ChildPool
-from portal.domain import EngineCapability, FieldSpec, FieldType, PageImage, PageText, Task, TaskPrompt
+from portal.domain import EngineCapability, FieldSpec, FieldType, PageImage, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.capacity import free_memory_bytes, usable_cores
 from portal.errors import EngineError, TaskUnavailable
+from portal.page_text import PageText
 
 WORKER_BYTES = 1536 * 2**20
 # A worker's address space is larger than its memory by what libraries map and never touch, some 0.4 GB.

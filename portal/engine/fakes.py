@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from portal.domain import Block, EngineCapability, Line, PageImage, PageText, Task, TaskPrompt
+from portal.domain import EngineCapability, PageImage, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.fields.matcher import from_page
 from portal.engine.markdown import to_markdown
 from portal.errors import EngineError, TaskUnavailable
+from portal.page_text import Block, Line, PageText
 
 GARBAGE = "\x00\ud800 <img src=x onerror=alert(1)>\u202e\x1b[2J" + "a" * 5000
 

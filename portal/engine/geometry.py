@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from portal.domain import Box, Line, Quad
+from portal.page_text import Box, Line, Quad
 
 _MAX_SKEW_DEGREES = 30.0
 _MIN_SKEW_DEGREES = 0.2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from portal.domain import Block, Line, PageText
 from portal.engine.geometry import skew_degrees
 from portal.engine.markdown import to_markdown
 from portal.engine.reading_order import regions
 from portal.engine.tables import to_blocks
+from portal.page_text import Block, Line, PageText
 
 _MIN_SCORE = 0.5
 _MIN_SURE_SCORE = 0.8

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
-from portal.domain import Block, Line
+from portal.page_text import Block, Line
 
 _INLINE = re.compile(
     r"""

@@ -23,12 +23,12 @@ from omegaconf import flag_override
 from onnxruntime.capi import onnxruntime_pybind11_state
 from rapidocr.inference_engine.onnxruntime import ONNXRuntimeError
 
-from portal.domain import Box, Line, PageText, Quad
 from portal.engine.decoding import Reading
 from portal.engine.geometry import bounding_box
 from portal.engine.layout import page_text
 from portal.engine.recogniser import Image, LineRecogniser
 from portal.errors import EngineError
+from portal.page_text import Box, Line, PageText, Quad
 
 Quads = npt.NDArray[np.float32]
 

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import structlog
 
-from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt
+from portal.domain import EngineCapability, Mode, PageImage, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.fields.boxes import lack_boxes, with_boxes
 from portal.engine.translating import TranslatingEngine
 from portal.errors import EngineError
+from portal.page_text import PageText
 
 MOST_SECONDS: Final = 10.0
 _MARGIN_SECONDS: Final = 5.0

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from portal.domain import Line
 from portal.engine.geometry import straightened
+from portal.page_text import Line
 
 Row = list["Fragment"]
 Region = list[Row]

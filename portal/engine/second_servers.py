@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from portal.domain import PageText
 from portal.engine.base import Call
 from portal.errors import EngineError
+from portal.page_text import PageText
 
 TEXT_MODEL_AWAY: Final = "text_model_unavailable"
 TEXT_MODEL_FAILED: Final = "text_model_failed"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from portal.domain import Block
 from portal.engine.reading_order import Fragment, Region, Row
+from portal.page_text import Block
 
 Slot = tuple[float, float]
 

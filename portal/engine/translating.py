@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from portal.domain import EngineCapability, PageImage, PageText, Task, TaskPrompt
+from portal.domain import EngineCapability, PageImage, Task, TaskPrompt
 from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.second_servers import asked_beside, of_text_model
 from portal.engine.translation import TRANSLATION_VERSION, Translator
 from portal.engine.versions import version
 from portal.engine.vllm.client import ChatClient
 from portal.languages import NAMES
+from portal.page_text import PageText
 
 
 class TranslatingEngine:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portal.domain import PageText, Translation
 from portal.engine.answers.inline import KEPT
 from portal.engine.answers.markdown_pages import table_cells
 from portal.engine.base import Call
@@ -21,6 +20,7 @@ from portal.engine.second_servers import nothing_translated
 from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.request import text_body
 from portal.languages import language_name
+from portal.page_text import PageText, Translation
 
 TRANSLATION_VERSION: Final = 3
 PIECE_CHARACTERS: Final = 3000

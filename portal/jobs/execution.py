@@ -18,7 +18,7 @@ from typing import NoReturn
 import structlog
 
 from portal.documents.rasterize import rasterize, write_view
-from portal.domain import PageImage, PageState, PageText, TaskPrompt
+from portal.domain import PageImage, PageState, TaskPrompt
 from portal.engine.base import Call, Engine, priority_of
 from portal.engine.fields.effort import FIELDS_TOO_COSTLY
 from portal.engine.second_servers import TEXT_MODEL_FAILED, SecondServerError
@@ -28,6 +28,7 @@ from portal.jobs import claims, reruns
 from portal.jobs.claims import Claim, Ending
 from portal.jobs.context import JobContext
 from portal.jobs.places import Place
+from portal.page_text import PageText
 from portal.results.serial import page_text_to_json
 
 log = structlog.get_logger()

@@ -13,12 +13,13 @@ from sqlalchemy.orm import Session, undefer
 from models import DocumentRow, Job, Page
 from models.base import now
 from portal import audit
-from portal.domain import FieldOriginal, FieldSpec, FieldState, FieldType, FieldValue, PageState, Principal, Scope, Task
+from portal.domain import FieldSpec, FieldType, PageState, Principal, Scope, Task
 from portal.engine.fields.documents import judged, merged, needs_check
 from portal.engine.fields.values import normalised
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs import claims
 from portal.jobs.context import JobContext
+from portal.page_text import FieldOriginal, FieldState, FieldValue
 from portal.results.serial import field_from_json, field_to_json
 
 MAX_VALUE = 2000

@@ -13,10 +13,11 @@ from sqlalchemy.orm import Session
 
 from models import ApiKey, DocumentRow, Job, Member, Page
 from models.base import now
-from portal.domain import JobState, PageState, PageText, TaskPrompt
+from portal.domain import JobState, PageState, TaskPrompt
 from portal.jobs import claims, pace
 from portal.jobs.context import JobContext
 from portal.jobs.forecast import Forecast, Outlook
+from portal.page_text import PageText
 from portal.usage.limits import expires_at, terms_of
 from portal.usage.receipts import Receipt, receipts
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from threading import Lock
 from typing import Final
 
-from portal.domain import PageText
+from portal.page_text import PageText
 
 MOST_KEPT: Final = 256
 KEPT_SECONDS: Final = 900.0  # the longest wait (portal/jobs/handbacks.py), and some for the page's turn

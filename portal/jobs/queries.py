@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, select, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from models import DocumentRow, Job, Page
-from portal.domain import JobState, PageState, PageText, Task
+from portal.domain import JobState, PageState, Task
 from portal.engine.fields.specs import specs_to_json
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.jobs.context import JobContext
@@ -32,6 +32,7 @@ from portal.jobs.job_views import (
     pages_mark,
     place_of_cursor,
 )
+from portal.page_text import PageText
 from portal.results.assembly import ReadPage
 from portal.results.export import Export, ExportFormat, FieldTable, export
 from portal.results.serial import page_text_from_json

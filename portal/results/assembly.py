@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from portal.domain import PageState, PageText
+from portal.domain import PageState
+from portal.page_text import PageText
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from portal.domain import FieldSpec, FieldValue, Translation
+from portal.domain import FieldSpec
 from portal.languages import language_name
+from portal.page_text import FieldValue, Translation
 from portal.results.assembly import ReadPage, absence, shown_text
 from portal.results.field_csv import field_csv
 from portal.results.field_paths import fields_with_paths

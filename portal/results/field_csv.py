@@ -10,7 +10,8 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from portal.domain import FieldSpec, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
+from portal.page_text import FieldValue
 
 # File name, whether a person is to check it, and its values: none when nothing of it was read.
 Document = tuple[str, bool, Sequence[FieldValue]]

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from portal.domain import FieldSpec, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
+from portal.page_text import FieldValue
 from portal.results.serial import field_to_json
 
 

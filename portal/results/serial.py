@@ -14,7 +14,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from portal.domain import Block, FieldOriginal, FieldState, FieldValue, Line, PageText, Translation
+from portal.page_text import Block, FieldOriginal, FieldState, FieldValue, Line, PageText, Translation
 from portal.texts import storable
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from portal.domain import PageText
 from portal.engine.answers.markdown_pages import written_page
 from portal.engine.answers.raw_lines import raw_lines
 from portal.engine.markdown import to_markdown
 from portal.jobs.queries import PageError, PageReading
 from portal.languages import language_name
+from portal.page_text import PageText
 from portal.results.language import language_of
 from portal.results.serial import page_text_to_json
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from portal.domain import PageImage, PageText, TaskPrompt
+from portal.domain import PageImage, TaskPrompt
 from portal.engine.embedded import EmbeddedEngine
+from portal.page_text import PageText
 
 Reader = Callable[[PageImage], PageText]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import Line
 from portal.engine.geometry import bounding_box, skew_degrees
 from portal.engine.layout import confidence, legible, page_text
+from portal.page_text import Line
 
 
 def _line(text: str, score: float, y0: int = 0) -> Line:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from portal.domain import Block, Line
 from portal.engine.markdown import escape_inline, escape_line, to_markdown
+from portal.page_text import Block, Line
 
 _STRICTEST = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 

@@ -14,9 +14,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from bench.accuracy import character_error_rate, word_recall
 from portal.children import ChildLimits, ChildPool
-from portal.domain import PageImage, PageText
+from portal.domain import PageImage
 from portal.engine.page_reader import detection_scale, read_page
 from portal.errors import EngineError
+from portal.page_text import PageText
 from tests.engine.conftest import Reader, save
 
 _TURNS = {0: None, 90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}

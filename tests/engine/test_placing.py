@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from portal.domain import Box, FieldSpec, FieldType, FieldValue, PageImage, PageText, Task, TaskPrompt
+from portal.domain import FieldSpec, FieldType, PageImage, Task, TaskPrompt
 from portal.engine import placing
 from portal.engine.base import PLAIN_CALL, Call
 from portal.engine.embedded import EmbeddedEngine
@@ -17,6 +17,7 @@ from portal.engine.fields.boxes import with_boxes
 from portal.engine.fields.effort import Effort
 from portal.engine.placing import PlacingEngine
 from portal.errors import EngineError
+from portal.page_text import Box, FieldValue, PageText
 
 LINES = FieldSpec("items", FieldType.ROWS, children=(FieldSpec("what"), FieldSpec("count", FieldType.NUMBER)))
 SPECS = (FieldSpec("number", FieldType.ID), FieldSpec("total", FieldType.MONEY), LINES)

@@ -7,8 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import Line
 from portal.engine.reading_order import regions
+from portal.page_text import Line
 
 _PROSE = "some words that fill the line"
 

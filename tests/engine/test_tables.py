@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import Block
 from portal.engine.reading_order import Fragment, in_rows
 from portal.engine.tables import to_blocks
+from portal.page_text import Block
 
 _COLUMNS = (50, 400, 600, 800)
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
-from portal.domain import PageImage, PageText, TaskPrompt
+from portal.domain import PageImage, TaskPrompt
 from portal.engine.profiles import profile_for
 from portal.engine.vllm.engine import VllmEngine
 from portal.engine.vllm.options import ServerOptions, VllmOptions
+from portal.page_text import PageText
 from tests.scripted_vllm import ScriptedVllm, running_vllm
 
 HUNYUAN = "tencent/HunyuanOCR"

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from models import AuditEntry, Page
-from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Scope, Task, TaskPrompt, TemplateRef
+from portal.domain import FieldSpec, FieldType, Scope, Task, TaskPrompt, TemplateRef
 from portal.engine import fakes
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs.bundle import MAX_JOBS
@@ -20,6 +20,7 @@ from portal.jobs.field_table import write_field_table
 from portal.jobs.fields import Correction, correct, document_fields
 from portal.jobs.queries import JobView, export_job, get_job, page_text
 from portal.jobs.submission import Order, submit
+from portal.page_text import FieldState, FieldValue
 from portal.results.export import ExportFormat
 from tests.jobs.conftest import Bench
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from portal.domain import PageState, Translation
+from portal.domain import PageState
 from portal.engine.fakes import GARBAGE, written
+from portal.page_text import Translation
 from portal.results.assembly import ReadPage
 from portal.results.export import Export, ExportFormat, export
 from portal.results.serial import page_text_from_json

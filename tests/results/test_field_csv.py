@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from portal.domain import FieldSpec, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
+from portal.page_text import FieldValue
 from portal.results.field_csv import field_csv, guarded
 
 LINES = FieldSpec("items", FieldType.ROWS, children=(FieldSpec("text"), FieldSpec("amount", FieldType.MONEY)))

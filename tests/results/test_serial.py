@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import Block, Line, PageText, Translation
 from portal.engine.fakes import GARBAGE, written
+from portal.page_text import Block, Line, PageText, Translation
 from portal.results.serial import page_text_from_json, page_text_to_json
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)

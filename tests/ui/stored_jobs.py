@@ -16,10 +16,11 @@ from models import DocumentRow, Job, Member, Page
 from models.base import now
 from portal.db import Database
 from portal.documents.storage import Storage
-from portal.domain import Block, FieldSpec, FieldValue, Line, PageText, Quad, Task, TaskPrompt
+from portal.domain import FieldSpec, Task, TaskPrompt
 from portal.engine.fields.matcher import from_page
 from portal.engine.markdown import to_markdown
 from portal.jobs.claims import prompt_to_json
+from portal.page_text import Block, FieldValue, Line, PageText, Quad
 from portal.results.serial import field_to_json, page_text_from_json, page_text_to_json
 
 CHECK_BELOW = 0.9

@@ -15,7 +15,8 @@ from models import DocumentRow, Job, Member
 from models import Page as PageRow
 from models.base import new_id, now
 from portal.db import Database
-from portal.domain import Block, JobState, Line, PageState, PageText
+from portal.domain import JobState, PageState
+from portal.page_text import Block, Line, PageText
 from portal.results.serial import page_text_to_json
 from tests.conftest import RunningPortal
 from tests.ui.conftest import Visitor

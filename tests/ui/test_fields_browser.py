@@ -17,7 +17,8 @@ from sqlalchemy import select
 from models import AuditEntry
 from models import Page as PageRow
 from portal.db import Database
-from portal.domain import FieldSpec, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
+from portal.page_text import FieldValue
 from tests.conftest import RunningPortal
 from tests.ui.conftest import ATTACK, CHOOSE_FILES, Visitor, page_image, register
 from tests.ui.stored_jobs import ask_fields, page_of, store_job

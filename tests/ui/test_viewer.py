@@ -15,7 +15,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from portal.domain import PageText
+from portal.page_text import PageText
 from tests.conftest import RunningPortal
 from tests.ui.conftest import ATTACK, Visitor, page_image, register, watch
 from tests.ui.stored_jobs import finish_page, page_of, store_job

@@ -18,7 +18,8 @@ import httpx
 import openai
 import pytest
 
-from portal.domain import PageImage, PageText, TaskPrompt
+from portal.domain import PageImage, TaskPrompt
+from portal.page_text import PageText
 from tests.vllm.conftest import CheckpointMaker
 from tests.vllm.doors import DoorPortal, door_portal, generated_tokens, router, tiny_engine
 from tests.vllm.servers import RealVllm, data_url, page_image, start_vllm, stop_vllm

@@ -20,13 +20,14 @@ from portal.accounts import sessions
 from portal.db import Database
 from portal.documents.storage import Storage
 from portal.documents.thumbnails import thumbnail
-from portal.domain import Block, FieldSpec, FieldValue, Line, PageText, Task, TaskPrompt
+from portal.domain import FieldSpec, Task, TaskPrompt
 from portal.errors import Busy
 from portal.http.downloads import attachment
 from portal.jobs import queries
 from portal.jobs.claims import prompt_to_json
 from portal.jobs.context import Engines, JobContext
 from portal.jobs.notices import Notices
+from portal.page_text import Block, FieldValue, Line, PageText
 from portal.results.serial import field_to_json, page_text_to_json
 from portal.services import Services
 from portal.settings import AccountSettings, EngineSettings, IntakeSettings, ServerSettings, Settings, StoreSettings

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from portal.domain import Block, Line, PageImage, PageText
+from portal.domain import PageImage
 from portal.engine.answers.boxes import listed_lines, placed_lines, without_figures
 from portal.engine.answers.markdown_pages import written_page
 from portal.engine.answers.raw_lines import RawLine, raw_lines, unfenced
 from portal.engine.markdown import to_markdown
 from portal.engine.profiles.base import AnswerForm
+from portal.page_text import Block, Line, PageText
 
 
 def page_text(

@@ -10,8 +10,9 @@ import json
 import re
 from collections.abc import Sequence
 
-from portal.domain import Box, Line, PageImage
+from portal.domain import PageImage
 from portal.engine.answers.raw_lines import RawLine, unfenced
+from portal.page_text import Box, Line
 
 _SCALE = 1000
 _PAIR = r"\(\s*(\d{1,5})\s*,\s*(\d{1,5})\s*\)"

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from portal.domain import Block, Line
 from portal.engine.answers.html_tables import table_rows
 from portal.engine.answers.inline import harmless_formula, plain, without_html
 from portal.engine.answers.raw_lines import RawLine, mean_score
 from portal.engine.markdown import to_table
+from portal.page_text import Block, Line
 
 _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from portal.domain import FieldSpec, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.schemas import allowed_values, resolved, types_of
 from portal.engine.fields.values import number
+from portal.page_text import FieldValue
 
 
 def annotation(specs: Sequence[FieldSpec], values: Sequence[FieldValue], schema: Mapping[str, Any]) -> dict[str, Any]:

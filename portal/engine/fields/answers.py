@@ -14,10 +14,11 @@ from typing import Any
 
 import json_repair
 
-from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, Line, PageText
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.labels import name_key
 from portal.engine.fields.sheet import Sheet, Spot
 from portal.engine.fields.values import Conventions, Found, find, normalised
+from portal.page_text import FieldState, FieldValue, Line, PageText
 
 NO_SOURCE = "no source found"
 BY_MODEL = "by the model"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from portal.domain import FieldSpec, FieldType, FieldValue, PageText
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.answers import BY_MODEL, NO_SOURCE, SEEN_BY_MODEL, LookUp
 from portal.engine.fields.values import Found
+from portal.page_text import FieldValue, PageText
 
 _SHORTEST_CELL = 3
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields import patterns
 from portal.engine.fields.totals import Fields, Totals
 from portal.engine.fields.values import number
+from portal.page_text import FieldState, FieldValue
 
 _ROUNDING = Decimal("0.01")
 _TOLERANCE_MOST = Decimal("0.05")

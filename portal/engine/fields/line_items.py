@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from portal.domain import FieldSpec, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.labels import label_key, vocabulary
 from portal.engine.fields.sheet import Sheet, Spot
+from portal.page_text import FieldValue
 
 _MOST_ROWS = 200
 _END = frozenset({"total", "net", "tax", "paid", "discount"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 
-from portal.domain import FieldSpec, FieldType, FieldValue, PageText
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields import sums, values
 from portal.engine.fields.labels import Meaning, label_key, name_key, vocabulary
 from portal.engine.fields.line_items import line_items
@@ -19,6 +19,7 @@ from portal.engine.fields.places import Place, is_of_another_sum, places
 from portal.engine.fields.sheet import Hit, Sheet, Spot
 from portal.engine.fields.text_rows import laid_out, without_places
 from portal.engine.fields.values import Found
+from portal.page_text import FieldValue, PageText
 
 _SELF_EVIDENT = frozenset({FieldType.IBAN, FieldType.EMAIL})
 _TOTALS = frozenset({"total", "net", "tax"})

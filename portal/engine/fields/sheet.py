@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from portal.domain import Box, FieldSpec, PageText, Quad
+from portal.domain import FieldSpec
 from portal.engine.fields.amounts import FoundAmount, amounts, page_decimal_mark
 from portal.engine.fields.dates import dates
 from portal.engine.fields.effort import Effort
 from portal.engine.fields.labels import Meaning, digit_of, folded_char, is_vowel_sign, vocabulary
 from portal.engine.fields.values import Conventions, Found, find, masked
 from portal.engine.geometry import straightened
+from portal.page_text import Box, PageText, Quad
 
 _LONGEST_LABEL = 48
 # Bounds on the work that a hostile page may make; a dense A4 page has some 300 lines of 120 characters.

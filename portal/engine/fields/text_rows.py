@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from portal.domain import FieldValue, Line, PageText
+from portal.page_text import FieldValue, Line, PageText
 
 _ROW_PX, _CELL_PX, _CHAR_PX = 30, 400, 12
 _CELLS = re.compile(r"\t+|\s*\|\s*|\s{3,}")

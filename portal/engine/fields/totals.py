@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from portal.domain import FieldValue
 from portal.engine.fields.values import number
+from portal.page_text import FieldValue
 
 Fields = Mapping[str, Sequence[FieldValue]]
 Total = tuple[Decimal, int]

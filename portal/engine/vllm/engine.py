@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import structlog
 from PIL import Image
 
-from portal.domain import EngineCapability, Mode, PageImage, PageText, Task, TaskPrompt, Translation
+from portal.domain import EngineCapability, Mode, PageImage, Task, TaskPrompt
 from portal.engine.answers import clean_markdown, page_text
 from portal.engine.answers.originals import without_original
 from portal.engine.base import PLAIN_CALL, Call, Engine
@@ -34,6 +34,7 @@ from portal.engine.vllm.field_request import fields_body, prompt_tokens
 from portal.engine.vllm.images import SentImage, sent_image
 from portal.engine.vllm.options import VllmOptions
 from portal.errors import EngineError, TaskUnavailable
+from portal.page_text import PageText, Translation
 
 Result = TypeVar("Result")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from portal.domain import Mode, PageImage, PageText, TaskPrompt
+from portal.domain import Mode, PageImage, TaskPrompt
 from portal.engine.base import Call, Engine
 from portal.engine.fields.text_rows import without_places
+from portal.page_text import PageText
 
 
 async def fields_of(other: Engine, image: PageImage, page: PageText, prompt: TaskPrompt, call: Call) -> PageText:

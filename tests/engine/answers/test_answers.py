@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import PageImage, PageText
+from portal.domain import PageImage
 from portal.engine.answers import clean_markdown, page_text
 from portal.engine.answers.html_tables import MAX_CELLS, table_rows
 from portal.engine.answers.inline import formulas
 from portal.engine.answers.raw_lines import unfenced
 from portal.engine.profiles.base import AnswerForm
+from portal.page_text import PageText
 from portal.results.render import markdown_to_html
 from portal.results.serial import page_text_from_json, page_text_to_json
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from portal.domain import FieldValue
 from portal.engine.fields.annotation import annotation
 from portal.engine.fields.schemas import specs_from_schema
+from portal.page_text import FieldValue
 
 SCHEMA: dict[str, Any] = {
     "$defs": {

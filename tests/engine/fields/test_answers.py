@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from portal.domain import FieldSpec, FieldState, FieldType
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.answers import CUT_SHORT, NO_JSON, NO_SOURCE, answer_schema, from_answer
+from portal.page_text import FieldState
 from tests.engine.fields.test_matcher import page
 
 SPECS = (

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import FieldSpec, FieldState, FieldType, FieldValue
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields import documents, totals
 from portal.engine.fields.documents import judged, merged, needs_check
+from portal.page_text import FieldState, FieldValue
 
 MONEY, DATE = FieldType.MONEY, FieldType.DATE
 LINES = FieldSpec("items", FieldType.ROWS, children=(FieldSpec("amount", MONEY),))

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from portal.domain import FieldSpec, FieldType, Line, PageText
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields import answers, patterns, sheet
 from portal.engine.fields.effort import FIELDS_TOO_COSTLY, Effort
 from portal.engine.fields.matcher import from_page
 from portal.errors import EngineError
+from portal.page_text import Line, PageText
 
 # Linear for one match, but each letter of the line begins one that looks at all that follows.
 COSTLY = "[a-h]([a-h]{0,400}.{0,400}zq)?"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from portal.domain import FieldSpec, FieldType, FieldValue, Line, PageText
+from portal.domain import FieldSpec, FieldType
 from portal.engine.fields.matcher import from_page
 from portal.engine.fields.specs import specs_from_names
+from portal.page_text import FieldValue, Line, PageText
 
 # Language → label and value of an invoice's number, date and total.
 INVOICES = {

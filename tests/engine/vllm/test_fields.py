@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portal.domain import FieldSpec, FieldState, FieldType, FieldValue, PageImage, PageText, Task, TaskPrompt
+from portal.domain import FieldSpec, FieldType, PageImage, Task, TaskPrompt
 from portal.engine.fakes import FakeEngine, answers, blank, fake_capability
 from portal.engine.fields.answers import CUT_SHORT, NO_JSON, NO_SOURCE
 from portal.engine.fields.matcher import from_page
@@ -19,6 +19,7 @@ from portal.engine.translating import TranslatingEngine
 from portal.engine.vllm import engine
 from portal.engine.vllm.engine import VllmEngine
 from portal.errors import EngineError
+from portal.page_text import FieldState, FieldValue, PageText
 from tests.engine.vllm_bench import HUNYUAN, Read, make_engine
 from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.domain import PageImage, PageText, Task, TaskPrompt
+from portal.domain import PageImage, Task, TaskPrompt
 from portal.engine.answers import page_text
 from portal.engine.answers.originals import without_original
 from portal.engine.base import Call
@@ -22,6 +22,7 @@ from portal.engine.translation import PIECE_CHARACTERS, Translator, pieces
 from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.options import ServerOptions
 from portal.errors import EngineError
+from portal.page_text import PageText
 from tests.engine.vllm_bench import HUNYUAN, Read
 from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says
 
