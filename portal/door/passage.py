@@ -58,8 +58,8 @@ class Door:
                 held = await self._reserved(principal, order)
                 charge = Charge(self.books, principal.tenant_id, held)
                 stack.push_async_callback(charge.settle)
-                await self._turn(principal, order, held, stack)
-                await self.books.look_again(principal)
+                if await self._turn(principal, order, held, stack):
+                    await self.books.look_again(principal)
             until = asyncio.get_running_loop().time() + self._seconds
             letter = Letter(order, priority=priority_of(held.terms.limits.weight))
             answer = await self._answer(order, letter, until, Call(request_id=request_id))
@@ -78,12 +78,13 @@ class Door:
         name, size = order.engine.capability.name, order.image.spooled.byte_size
         return await self.books.reserve(principal, task=order.task, engine=name, file_bytes=size)
 
-    async def _turn(self, principal: Principal, order: Order, held: Held, stack: AsyncExitStack) -> None:
+    async def _turn(self, principal: Principal, order: Order, held: Held, stack: AsyncExitStack) -> bool:
+        """Comes back when it is the request's turn; gives whether it had to wait for it."""
         gate = self.context.gates.of(order.engine)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 turn = gate.turn(principal.tenant_id, weight=held.terms.limits.weight)
-                await stack.enter_async_context(turn)
+                return await stack.enter_async_context(turn)
         except TimeoutError:
             raise Busy(
                 f"It was not the request's turn within {WAIT_SECONDS:g} seconds.",

@@ -132,13 +132,16 @@ class Gate:
         self.pump()
 
     @asynccontextmanager
-    async def turn(self, tenant_id: str, *, weight: float = 1.0) -> AsyncIterator[None]:
-        """Waits for the turn of a direct request, then holds one of the engine's slots for the length of the block."""
-        await self._granted(tenant_id, weight)
+    async def turn(self, tenant_id: str, *, weight: float = 1.0) -> AsyncIterator[bool]:
+        """Waits for the turn of a direct request, then holds one of the engine's slots for the length of the block.
+
+        Gives whether it had to wait.
+        """
+        has_waited = await self._granted(tenant_id, weight) or self.slots.locked()
         try:
             async with self.slots:
                 began = time.monotonic()
-                yield
+                yield has_waited
                 self._note(time.monotonic() - began)
         finally:
             self.end()
@@ -147,12 +150,14 @@ class Gate:
         before = seconds if self._turn_seconds is None else self._turn_seconds
         self._turn_seconds = before + _LATEST_SHARE * (seconds - before)
 
-    async def _granted(self, tenant_id: str, weight: float) -> None:
+    async def _granted(self, tenant_id: str, weight: float) -> bool:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._weights = {**self._weights, tenant_id: weight}
         queue = self._requests.setdefault(tenant_id, deque())
         queue.append(granted)
         self.pump()
+        if granted.done():
+            return False
         try:
             await granted
         except asyncio.CancelledError:
@@ -162,6 +167,7 @@ class Gate:
                 queue.remove(granted)
                 self._forget_idle(tenant_id)
             raise
+        return True
 
     def pump(self) -> None:
         """Lets direct requests in while it is their turn, and wakes the dispatcher when it is a page's."""
