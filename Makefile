@@ -31,8 +31,9 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.portal
 migrate: setup
 	$(BIN)/python app.py migrate
 
+# Two processes, since most of the time of a test is spent waiting: for children, servers, a browser.
 test: setup-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 # Real vLLM servers on CPU, in an environment of their own outside the checkout (3.5 GB, made once for each lock).
 test-vllm: setup-dev

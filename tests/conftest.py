@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,9 @@ from tests.running_portal import ROOT, RunningPortal, start_portal, stop_portal
 
 settings.register_profile("portal", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("portal")
+
+_LEFT_OUT = "left_out"
+_TOLD = pytest.StashKey[dict[str, Any]]()
 
 SHARED_CASES = ROOT.parent / "shared" / "cases"
 
@@ -111,6 +115,7 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPortal]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Browser tests go last: Playwright keeps an event loop in the main thread, where asyncio.run then fails.
 
+    A file's tests stay in one process (`make test` has two), and each process ends with one half of the browser's.
     A clone alone has no shared scans, which is no fault of it: their tests are left out, not skipped, and it is said.
     """
     items.sort(key=lambda item: _uses(item, "browser"))
@@ -118,7 +123,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out and not SHARED_CASES.is_dir():
         items[:] = [item for item in items if not _uses(item, "shared_cases")]
         config.hook.pytest_deselected(items=left_out)
-        print(f"\nNO SHARED SCANS ({SHARED_CASES}): {len(left_out)} tests that read them are left out.")
+        _told_left_out(config)[_LEFT_OUT] = len(left_out)
+    browsing = list(dict.fromkeys(item.path for item in items if _uses(item, "browser")))
+    for item in items:
+        group = f"browser-{browsing.index(item.path) % 2}" if _uses(item, "browser") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What a process has left out is told by the one that started it."""
+    _told_left_out(node.config).update(getattr(node, "workeroutput", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says how many tests were left out for want of the shared scans."""
+    left_out = _told_left_out(config).get(_LEFT_OUT)
+    if left_out:
+        terminalreporter.write_line(
+            f"NO SHARED SCANS ({SHARED_CASES}): {left_out} tests that read them are left out.", red=True
+        )
+
+
+def _told_left_out(config: pytest.Config) -> dict[str, Any]:
+    if hasattr(config, "workeroutput"):
+        return config.workeroutput
+    return config.stash.setdefault(_TOLD, {})
 
 
 def _uses(item: pytest.Item, fixture: str) -> bool:

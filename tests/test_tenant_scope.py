@@ -51,6 +51,7 @@ LOOK_OVER_ALL = {
     "_gone_holders",
     "recover",
     "requeue_strays",
+    "marks_in_use",
     "_running",
     "lost",
     "no_longer_open",
