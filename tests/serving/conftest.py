@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -55,6 +56,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 StoreStarter = Callable[..., RunningStore]
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder with a short path: pytest's own, in one of several processes, leaves sockets in it no room."""
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
