@@ -215,7 +215,10 @@ def _checked(value: FieldValue, spec: FieldSpec, given: str | None, *, by: str) 
 
 
 def _no_field(path: str) -> InvalidRequest:
-    return InvalidRequest(f"The page has no field '{path[:100]}'.", remedy="Reload the page.")
+    return InvalidRequest(
+        f"The page has no field '{path[:100]}'.",
+        remedy="Choose one of its values; `GET /v1/jobs/{id}/fields` lists their paths.",
+    )
 
 
 _KINDS = {FieldType.MONEY: "amount", FieldType.EMAIL: "e-mail address", FieldType.PHONE: "phone number"}

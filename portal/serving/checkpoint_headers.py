@@ -31,9 +31,8 @@ def read_shape(folder: Path) -> CheckpointShape:
     """Raises SettingsError when the folder is no checkpoint that can be planned for."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise SettingsError(
-            f"{folder} holds no *.safetensors file.", remedy="Set checkpoint to a downloaded checkpoint's folder."
-        )
+        missing = "holds no *.safetensors file" if folder.is_dir() else "is no folder"
+        raise SettingsError(f"{folder} {missing}.", remedy="Set checkpoint to a downloaded checkpoint's folder.")
     tensors = [tensor for file in files for tensor in _tensors(file)]
     configuration = _configuration(folder)
     text = configuration.get("text_config") or configuration

@@ -318,7 +318,7 @@ def _asked_list(asked: Sequence[AskedForMore], now: datetime) -> Markup:
     items = markup.joined(
         Markup("<li>{} <b>{}</b> <small>{} · {}</small><p>{}</p>{}</li>").format(
             markup.badge(one.state, words.REQUEST_STATES.get(one.state, one.state)),
-            usage_words.unit(one.limit, one.wanted or 0),
+            usage_words.number(one.wanted or 0),
             words.LIMITS[one.limit].lower(),
             markup.moment(one.created_at, now),
             one.reason,

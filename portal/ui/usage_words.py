@@ -14,7 +14,6 @@ from portal.usage.reports import SERIES, PageSums
 from portal.usage.standing import TenantStanding
 
 _PERIODS = {Limit.PAGES_PER_DAY: "today", Limit.PAGES_PER_MONTH: "this month"}
-_UNITS = {Limit.REQUESTS_PER_MINUTE: "request"}
 
 
 def number(count: float) -> str:
@@ -161,12 +160,6 @@ def resets(standing: TenantStanding) -> str:
     local = limit.resets_at.astimezone(ZoneInfo(zone))
     day = "" if limit.limit is Limit.PAGES_PER_DAY else f"{local.day} {local:%b} "
     return f"Resets {day}{local:%H:%M} ({zone})."
-
-
-def unit(limit: Limit, count: float) -> str:
-    """`9,000 pages`, `1 request`."""
-    noun = _UNITS.get(limit, "page")
-    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def _elsewhere(limit: Standing, at: datetime, zone: str) -> str:

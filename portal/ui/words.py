@@ -230,4 +230,4 @@ def _read(job: JobView) -> str:
 def _failure(job: JobView, page: PageView) -> str:
     of_file = f" of {page.file_name}" if len(job.documents) > 1 else ""
     reason = page.error.message if page.error else "It could not be read."
-    return f"Page {page.number}{of_file}: {reason}"
+    return f"Page {page.number}{of_file}: {reason.removeprefix(f'Page {page.number}: ')}"

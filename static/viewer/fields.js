@@ -10,7 +10,7 @@ const LONGEST_CELL = 60;
 export class Fields {
   // `show(page, path)` turns to a value, `correct(position, path, value)` sends what a person says.
   constructor(job, { show, correct }) {
-    Object.assign(this, { job, show, correct, found: null, isTable: false, editing: null, problem: null });
+    Object.assign(this, { job, show, correct, found: null, isTable: false, editing: null, problem: null, isRefused: false });
     this.element = h('div', { class: 'reading fields', id: 'field-list' });
   }
 
@@ -24,6 +24,7 @@ export class Fields {
   told({ path, position, problem }) {
     this.problem = problem ? { path, position, text: problem } : null;
     if (!problem) this.editing = null;
+    this.isRefused = Boolean(problem);
   }
 
   documentOf(position) {
@@ -36,7 +37,10 @@ export class Fields {
     this.line = line;
     this.lines = lines;
     const isMany = this.found?.documents.length > 1;
+    const isWriting = this.isRefused || this.element.querySelector('.field-edit input:focus') !== null;
     this.element.replaceChildren(...(isMany ? [this.switch()] : []), ...(this.isTable && isMany ? this.table() : this.list()));
+    if (isWriting) this.element.querySelector('.field-edit input')?.focus();
+    this.isRefused = false;
   }
 
   redraw() {

@@ -89,6 +89,7 @@ def test_a_correction_is_stored_with_its_original_and_judged(
     review.get_by_role("button", name="Save", exact=True).click()
     expect(total.get_by_role("alert")).to_contain_text("'ninety' is no amount.")
     expect(review.get_by_label("Value of total")).to_have_value("ninety")
+    expect(review.get_by_label("Value of total")).to_be_focused()
     review.get_by_label("Value of total").fill("90,00 €")
     review.get_by_label("Value of total").press("Enter")
     expect(total.locator(".field-value")).to_have_text("90.00 EUR")
