@@ -108,7 +108,8 @@ def _values(sheet: Sheet, spec: FieldSpec, others: frozenset[str]) -> list[Field
     found = list(islice(own, _MOST_CANDIDATES))
     if spec.many:
         return _all_of(sheet, spec, found) or [FieldValue(spec.name)]
-    best = _best(found, concepts, spec) or _unlabelled(sheet, spec, concepts)
+    best = _proved_label(sheet, spec, concepts, found) or _best(found, concepts, spec)
+    best = best or _unlabelled(sheet, spec, concepts)
     return [FieldValue(spec.name) if best is None else _value(spec, best)]
 
 
@@ -180,20 +181,35 @@ def _unlabelled(sheet: Sheet, spec: FieldSpec, concepts: frozenset[str]) -> Cand
     return None
 
 
+def _proved_label(
+    sheet: Sheet, spec: FieldSpec, concepts: frozenset[str], found: Sequence[Candidate]
+) -> Candidate | None:
+    """Of several amounts with a label for it, the one that adds up: a subtotal may be of net or of gross prices."""
+    is_part = spec.type is FieldType.MONEY and len(concepts & sums.PARTS) == 1
+    if not is_part or len({one.found.value for one in found}) < 2:
+        return None
+    amount = _told_by_others(sheet, spec, *(concepts & sums.PARTS))
+    return next((one for one in found if Decimal(one.found.value) == amount), None)
+
+
 def _adding_up(sheet: Sheet, spec: FieldSpec, sought: str) -> Candidate | None:
+    amount = _told_by_others(sheet, spec, sought)
+    if amount is None:
+        return None
+    others = " and ".join(sorted(sums.PARTS - {sought}))
+    proved = ((spot, one) for spot, one in _everywhere(sheet, spec) if Decimal(one.value) == amount)
+    return next((replace(_evident(one, spot), how=f"adds up with {others}") for spot, one in proved), None)
+
+
+def _told_by_others(sheet: Sheet, spec: FieldSpec, sought: str) -> Decimal | None:
+    """What the other two of net, tax and total, as their labels tell them, say that `sought` is."""
     others: dict[str, Decimal] = {}
     for name in sums.PARTS - {sought}:
         found = list(islice(_candidates(sheet, spec, frozenset({name})), _MOST_CANDIDATES))
         best = _best(found, frozenset({name}), spec)
         if best is not None:
             others[name] = Decimal(best.found.value)
-    amount = sums.third(sought, others)
-    if amount is None:
-        return None
-    proved = ((spot, one) for spot, one in _everywhere(sheet, spec) if Decimal(one.value) == amount)
-    return next(
-        (replace(_evident(one, spot), how=f"adds up with {' and '.join(sorted(others))}") for spot, one in proved), None
-    )
+    return sums.third(sought, others)
 
 
 def _everywhere(sheet: Sheet, spec: FieldSpec) -> list[tuple[Spot, Found]]:

@@ -165,6 +165,12 @@ def test_label_of_two_things_means_the_one_that_adds_up() -> None:
     assert found(_sums(("合计金额", "¥1,000.00")), "net", "total") == [None, "1000.00"]
 
 
+def test_of_two_labelled_amounts_the_one_that_adds_up_is_taken() -> None:
+    rows = (("Subtotaal", "€ 717,97"), ("Exclusief BTW", "€ 593,36"), ("BTW", "€ 124,61"), ("Totaal", "€ 717,97"))
+    assert found(_sums(*rows), "net", "tax", "total") == ["593.36", "124.61", "717.97"]
+    assert found(_sums(*rows[:1], rows[1], rows[3]), "net", "total") == ["717.97", "717.97"]
+
+
 def test_amount_without_a_known_label_is_found_by_what_it_adds_up_to() -> None:
     text = _sums(("Subtotal", "$1,000.00"), ("VAT", "$200.00"), ("Grrand tootal", "$1,200.00"), ("Cash", "$1,500.00"))
     assert found(text, "total") == ["1200.00"]
