@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -75,8 +76,11 @@ def test_page_is_read_when_the_engine_stumbles_once(bench: Bench) -> None:
 
 
 def test_page_fails_when_the_engine_always_stumbles(sqlite_bench: Bench) -> None:
-    sqlite_bench.engine.script = [fakes.fails()]
-    [job] = sqlite_bench.run(sqlite_bench.submit())
+    settings = sqlite_bench.context.settings
+    patient = replace(settings, engine=settings.engine.model_copy(update={"page_seconds": 60}))  # its pauses last 2 s
+    bench = replace(sqlite_bench, context=replace(sqlite_bench.context, settings=patient))
+    bench.engine.script = [fakes.fails()]
+    [job] = bench.run(bench.submit())
     assert (job.state, job.pages[0].attempt) == (JobState.FAILED, 3)
 
 
