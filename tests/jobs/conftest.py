@@ -63,11 +63,12 @@ class Bench:
         return submit(self.context, who or self.alice, [self.upload(name, pages=pages)], order or Order())
 
     def run(self, *jobs: JobView, seconds: float = 20) -> list[JobView]:
-        """Dispatches until the jobs are over, and gives them as they are then."""
+        """Dispatches as a portal that has just started, until the jobs are over, and gives them as they are then."""
+        context = replace(self.context)  # with gates of its own: each is bound to the event loop that first waits at it
 
         async def dispatched() -> list[JobView]:
-            async with dispatching(self.context):
-                return [await wait(self.context, self.tenant_of(job), job.id, seconds) for job in jobs]
+            async with dispatching(context):
+                return [await wait(context, self.tenant_of(job), job.id, seconds) for job in jobs]
 
         return asyncio.run(dispatched())
 
