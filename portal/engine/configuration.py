@@ -24,8 +24,6 @@ from portal.engine.vllm.options import NO_BOXES, ServerOptions, VllmOptions
 from portal.errors import SettingsError
 from portal.settings import EngineSettings
 
-_TRANSLATE_CONNECTIONS = 8
-
 
 def configured_engines(settings: EngineSettings) -> list[Engine]:
     """All engines, the default first. Raises SettingsError."""
@@ -88,7 +86,7 @@ def _translating(engine: Engine, settings: EngineSettings) -> Engine:
     server = server_options(settings.translate_url, model, settings.translate_api_key, setting="PORTAL_TRANSLATE_URL")
     if isinstance(engine, VllmEngine) and engine.options.profile.writes_to_order:
         return engine
-    return TranslatingEngine(engine, ChatClient("translation", server, connections=_TRANSLATE_CONNECTIONS))
+    return TranslatingEngine(engine, ChatClient("translation", server))
 
 
 def _refuse_alone(url: str, model: str | None, api_key: SecretStr | None, prefix: str) -> None:

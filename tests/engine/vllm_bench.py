@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from portal.domain import PageImage, TaskPrompt
+from portal.engine.base import PLAIN_CALL, Call, Engine
 from portal.engine.profiles import profile_for
 from portal.engine.vllm.engine import VllmEngine
 from portal.engine.vllm.options import ServerOptions, VllmOptions
@@ -62,16 +63,24 @@ def read(vllm: ScriptedVllm, page: PageImage) -> Read:
     """Reads the page once: `read(prompt, **options)`."""
 
     def read_once(prompt: TaskPrompt | None = None, image: PageImage = page, **options: Any) -> PageText:
-        async def reading() -> PageText:
-            engine = make_engine(vllm, **options)
-            try:
-                return await engine.recognise(image, prompt or TaskPrompt())
-            finally:
-                await engine.close()
-
-        return asyncio.run(reading())
+        return read_by(make_engine(vllm, **options), image, prompt or TaskPrompt())
 
     return read_once
+
+
+def read_by(
+    engine: Engine, image: PageImage, prompt: TaskPrompt, call: Call = PLAIN_CALL, *, others: Sequence[Engine] = ()
+) -> PageText:
+    """Reads one page, and closes the engine and those that help it in the event loop that their connections are of."""
+
+    async def reading() -> PageText:
+        try:
+            return await engine.recognise(image, prompt, call)
+        finally:
+            for each in (engine, *others):
+                await each.close()
+
+    return asyncio.run(reading())
 
 
 def blank(folder: Path) -> PageImage:

@@ -63,7 +63,7 @@ def _with(second: str, reader: VllmEngine, url: str) -> Any:
     """The reader with that second server at the URL."""
     if second == "translate":
         options = ServerOptions(url=url, model="text-model")
-        return TranslatingEngine(reader, ChatClient("translation", options, connections=2))
+        return TranslatingEngine(reader, ChatClient("translation", options))
     other = make_engine(ScriptedVllm(model="text-model", url=url), profile=PROFILES["generic"])
     if second == "picker":
         reader.picker = other
@@ -80,9 +80,16 @@ def bench_with(vllm: ScriptedVllm, sqlite_database: Database, sandbox: Sandbox, 
     return made
 
 
+async def _close(bench: Bench) -> None:
+    """Closes the engine and those that help it, in the event loop that their connections belong to."""
+    engine = bench.context.engines.all[0]
+    for each in (engine, getattr(engine, "picker", None), getattr(engine, "fallback", None)):
+        if each is not None:
+            await each.close()
+
+
 def _over(bench: Bench, job: JobView, *, meanwhile: Any = None) -> tuple[JobView, bool]:
     """The job when it is over, and whether its engine was ready all the time."""
-    engine = bench.context.engines.all[0]
     troubles: list[str] = []
     note = bench.context.engines.mark
 
@@ -97,9 +104,7 @@ def _over(bench: Bench, job: JobView, *, meanwhile: Any = None) -> tuple[JobView
             if meanwhile is not None:
                 await meanwhile()
             over = await wait(bench.context, bench.alice.tenant_id, job.id, 30)
-        for each in (engine, getattr(engine, "picker", None), getattr(engine, "fallback", None)):
-            if each is not None:
-                await each.close()
+        await _close(bench)
         return over
 
     return asyncio.run(dispatched()), not troubles
@@ -208,7 +213,7 @@ def test_others_are_read_while_the_second_server_hangs(
             await asyncio.to_thread(second.wait_until, lambda: second.running >= SLOTS)
             read = await wait(bench.context, bench.charlie.tenant_id, bench.submit(bench.charlie).id, 30)
             hung = get_job(bench.context, bench.alice.tenant_id, hanging.id)
-        await bench.context.engines.all[0].close()
+        await _close(bench)
         return read, hung
 
     read, hung = asyncio.run(served())
@@ -240,7 +245,7 @@ def test_what_was_read_is_forgotten_when_its_job_is_cancelled(bench_with: Any, m
             await _until(lambda: len(kept.page_ids()) == 1)
             endings.cancel(bench.context, bench.alice, job.id)
             await _until(lambda: not kept.page_ids())
-        await bench.context.engines.all[0].close()
+        await _close(bench)
 
     asyncio.run(cancelled())
 

@@ -19,6 +19,7 @@ from portal.engine.base import Call
 from portal.engine.loops import LoopDetector, without_repeats
 from portal.engine.vllm import failures
 from portal.engine.vllm.options import ServerOptions
+from portal.engine.vllm.transport import AiohttpTransport
 
 Result = TypeVar("Result")
 
@@ -46,11 +47,10 @@ class Answer:
 class ChatClient:
     """Connections to one server, kept alive. `name` is what people are told of it. Any event loop may call it."""
 
-    def __init__(self, name: str, options: ServerOptions, *, connections: int) -> None:
+    def __init__(self, name: str, options: ServerOptions) -> None:
         self.name = name
         self.model = options.model
         self._options = options
-        self._connections = connections
         self._http: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -88,9 +88,10 @@ class ChatClient:
         `head_seconds` bounds the wait for it. Raises EngineError, also for what fails while the block reads it.
         """
         headers = {**self._headers(call), "Content-Type": "application/json", "Content-Length": str(length_bytes)}
-        request = self._client().build_request("POST", self._url(_CHAT), content=content, headers=headers)
+        client = await self._client()
+        request = client.build_request("POST", self._url(_CHAT), content=content, headers=headers)
         with self._translated():
-            answer = await self._within(self._client().send(request, stream=True), head_seconds)
+            answer = await self._within(client.send(request, stream=True), head_seconds)
             try:
                 await self._require_success(answer)
                 yield answer
@@ -134,7 +135,7 @@ class ChatClient:
     async def _get(self, path: str) -> httpx.Response:
         try:
             async with asyncio.timeout(_SHORT_SECONDS):
-                answer = await self._client().get(self._url(path), headers=self._headers(Call()))
+                answer = await (await self._client()).get(self._url(path), headers=self._headers(Call()))
         except (httpx.TransportError, TimeoutError):
             raise failures.away(self.name) from None
         if answer.status_code != 200:
@@ -143,7 +144,7 @@ class ChatClient:
 
     async def _chunks(self, body: dict[str, Any], call: Call) -> AsyncGenerator[dict[str, Any], None]:
         """The chunks of the stream, up to [DONE]; without that it was cut."""
-        request = self._client().build_request("POST", self._url(_CHAT), json=body)
+        request = (await self._client()).build_request("POST", self._url(_CHAT), json=body)
         request.headers.update(self._headers(call))
         async with aclosing(self._lines(request)) as lines:
             async for line in lines:
@@ -161,7 +162,8 @@ class ChatClient:
         early, answer = _EARLY_CHUNKS, None
         try:
             with self._translated():
-                answer = await self._within(self._client().send(request, stream=True), self._seconds(is_first=True))
+                client = await self._client()
+                answer = await self._within(client.send(request, stream=True), self._seconds(is_first=True))
                 await self._require_success(answer)
                 lines = self._split(answer.aiter_bytes())
                 while (line := await self._within(anext(lines, None), self._seconds(is_first=early > 0))) is not None:
@@ -231,17 +233,15 @@ class ChatClient:
         key = self._options.api_key
         return headers if key is None else {**headers, "Authorization": f"Bearer {key.get_secret_value()}"}
 
-    def _client(self) -> httpx.AsyncClient:
+    async def _client(self) -> httpx.AsyncClient:
         """The connections of this event loop: those of one that has ended cannot be used in another."""
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
-            self._loop = loop
-            self._http = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
-                trust_env=False,  # neither a proxy of the environment nor a .netrc is meant for the engine
-                follow_redirects=False,
-            )
+            ended, self._loop = self._http, loop
+            transport = AiohttpTransport(connect_seconds=_CONNECT_SECONDS)
+            self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)  # noqa: S113  see _within
+            if ended is not None:
+                await ended.aclose()
         return self._http
 
 

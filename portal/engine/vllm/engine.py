@@ -58,7 +58,7 @@ class VllmEngine:
         self.alone = capability_of(options)
         self.fallback: Engine | None = None
         self.picker: Engine | None = None
-        self.client = ChatClient(options.name, options.server, connections=options.slots)
+        self.client = ChatClient(options.name, options.server)
         self._context = options.profile.prompt_tokens + options.profile.max_tokens
         self._max_tokens = options.profile.max_tokens
         self._translator = Translator(self.client) if options.profile.writes_to_order else None

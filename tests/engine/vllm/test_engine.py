@@ -15,7 +15,7 @@ from portal.domain import Mode, PageImage, Task, TaskPrompt
 from portal.engine.base import Call
 from portal.engine.fakes import FakeEngine, answers
 from portal.errors import EngineError, TaskUnavailable
-from tests.engine.vllm_bench import HUNYUAN, Read, blank, make_engine
+from tests.engine.vllm_bench import HUNYUAN, Read, blank, make_engine, read_by
 from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, says, slow, unused_url
 
 
@@ -35,7 +35,7 @@ def test_page_is_read_as_the_profile_says(vllm: ScriptedVllm, page: PageImage, r
 def test_request_carries_its_id_its_priority_and_the_key(vllm: ScriptedVllm, page: PageImage) -> None:
     vllm.api_key = "a-secret"
     engine = make_engine(vllm, api_key=SecretStr("a-secret"))
-    asyncio.run(engine.recognise(page, TaskPrompt(), Call("pag_7-2", priority=-4)))
+    read_by(engine, page, TaskPrompt(), Call("pag_7-2", priority=-4))
     [received] = vllm.received
     assert received.headers["x-request-id"] == "pag_7-2"
     assert received.body["priority"] == -4
@@ -155,7 +155,7 @@ def test_loop_is_read_on_the_fallback_when_there_is_one(vllm: ScriptedVllm, page
     vllm.always(repeats("und so weiter, "))
     engine = make_engine(vllm)
     engine.fallback = FakeEngine(answers("Read elsewhere"))
-    assert asyncio.run(engine.recognise(page, TaskPrompt())).text == "Read elsewhere"
+    assert read_by(engine, page, TaskPrompt()).text == "Read elsewhere"
     assert len(vllm.received) == 1
 
 

@@ -20,7 +20,7 @@ from portal.engine.vllm import engine
 from portal.engine.vllm.engine import VllmEngine
 from portal.errors import EngineError
 from portal.page_text import FieldState, FieldValue, PageText
-from tests.engine.vllm_bench import HUNYUAN, Read, make_engine
+from tests.engine.vllm_bench import HUNYUAN, Read, make_engine, read_by
 from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says
 
 QWEN = "Qwen/Qwen3-VL-8B"
@@ -173,15 +173,8 @@ def test_no_second_request_is_made_for_a_page_without_text(vllm: ScriptedVllm, r
 
 
 def _read_with(engine: VllmEngine, other: Any, page: PageImage, prompt: TaskPrompt) -> PageText:
-    async def reading() -> PageText:
-        engine.picker = other
-        try:
-            return await engine.recognise(page, prompt)
-        finally:
-            await engine.close()
-            await other.close()
-
-    return asyncio.run(reading())
+    engine.picker = other
+    return read_by(engine, page, prompt, others=[other])
 
 
 def test_second_model_picks_the_fields_of_a_reader(vllm: ScriptedVllm, page: PageImage) -> None:
@@ -221,9 +214,8 @@ def test_fields_pass_through_an_engine_that_translates_with_a_text_model(vllm: S
     engine = make_engine(vllm)
     both = TranslatingEngine(engine, engine.client)
     assert Task.FIELDS in both.capability.tasks
-    got = asyncio.run(both.recognise(page, TaskPrompt(Task.FIELDS, SPECS[2:])))
+    got = read_by(both, page, TaskPrompt(Task.FIELDS, SPECS[2:]))
     assert _values(got) == ["9.00"]
-    asyncio.run(both.close())
 
 
 def test_plain_pages_are_read_while_costly_fields_hold_their_threads(
@@ -245,7 +237,9 @@ def test_plain_pages_are_read_while_costly_fields_hold_their_threads(
             plain = await vllm_engine.recognise(page, TaskPrompt())
         finally:
             go_on.set()
-        return plain, [await one for one in costly]
+        fields = [await one for one in costly]
+        await vllm_engine.close()
+        return plain, fields
 
     monkeypatch.setattr(engine, "from_page", held)
     vllm.always(says("Total 9.00"))

@@ -23,7 +23,7 @@ from portal.engine.vllm.client import ChatClient
 from portal.engine.vllm.options import ServerOptions
 from portal.errors import EngineError
 from portal.page_text import PageText
-from tests.engine.vllm_bench import HUNYUAN, Read
+from tests.engine.vllm_bench import HUNYUAN, Read, read_by
 from tests.scripted_vllm import Failure, ScriptedVllm, fails, repeats, running_vllm, says
 
 IMAGE = PageImage(Path("page.png"), 600, 800)
@@ -47,7 +47,7 @@ def text_model() -> Any:
 
 
 def _client(server: ScriptedVllm) -> ChatClient:
-    return ChatClient("translation", ServerOptions(server.url, server.model), connections=2)
+    return ChatClient("translation", ServerOptions(server.url, server.model))
 
 
 def _translated(server: ScriptedVllm, markdown: str) -> PageText:
@@ -174,10 +174,10 @@ def test_nothing_is_lost_when_a_page_is_split(blocks: list[str]) -> None:
 def test_engine_that_only_reads_translates_with_a_text_model(text_model: ScriptedVllm) -> None:
     prompt = TaskPrompt(task=Task.TRANSLATE, language="en")
     engine = TranslatingEngine(FakeEngine(answers("Gesamt 9.00")), _client(text_model))
-    page = asyncio.run(engine.recognise(IMAGE, prompt))
+    page = read_by(engine, IMAGE, prompt)
     assert (page.text, _said(page)) == ("Gesamt 9.00", "GESAMT 9.00")
     nothing = TranslatingEngine(FakeEngine(blank()), _client(text_model))
-    assert asyncio.run(nothing.recognise(IMAGE, prompt)).translation is None
+    assert read_by(nothing, IMAGE, prompt).translation is None
 
 
 def test_hunyuan_translates_from_the_image(
