@@ -9,6 +9,7 @@ that cannot be kept (portal/texts.py) is refused in each statement, on both data
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 import time
@@ -21,10 +22,12 @@ from typing import Any
 import structlog
 from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from portal.errors import InvalidRequest, SettingsError, TooSlow, Unavailable
 from portal.private_files import make_private_file
@@ -36,6 +39,8 @@ _SQLITE_BUSY_MS = 15_000
 _SQLITE_STEPS = 1000  # of its machine, between two looks at the clock: a text that is searched is a dozen
 _CHECKPOINT_BUSY_MS = 200
 _POSTGRES_CONNECTIONS = 8
+_IDLE_SECONDS = 1.0  # after which a connection is asked whether it lives
+_AUTOCOMMIT: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"}
 _DRIVERS = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}
 
 _other_schema = partial(
@@ -97,6 +102,8 @@ class Database:
             make_private_file(Path(parsed.database or ""), helpers=("-wal", "-shm"))
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
         event.listen(self.engine, "before_cursor_execute", _refuse_unstorable)
+        # One query is a snapshot by itself; without a transaction around it Postgres is spoken to once, not four times.
+        self._asking = self.engine.execution_options(begin=None, **({} if self.is_sqlite else _AUTOCOMMIT))
         self._writer: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
@@ -122,6 +129,12 @@ class Database:
             with bounded, Session(connection, expire_on_commit=False) as session:
                 yield session
             connection.rollback()
+
+    @contextmanager
+    def asking(self) -> Iterator[Connection]:
+        """A bare connection for one query, of what is asked at each request. Raises Unavailable."""
+        with self._translated(may_write=False), self._asking.connect() as connection:
+            yield connection
 
     @contextmanager
     def connecting(self, *, writes: bool = False) -> Iterator[Connection]:
@@ -310,18 +323,40 @@ def _refuse_unstorable(
 
 def _begin_sqlite(connection: Connection) -> None:
     mode = connection.get_execution_options().get("begin", "DEFERRED")
-    connection.exec_driver_sql(f"BEGIN {mode}")
+    if mode is not None:
+        connection.exec_driver_sql(f"BEGIN {mode}")
 
 
 def _postgres_engine(url: str) -> Engine:
-    return create_engine(
+    engine = create_engine(
         url,
         hide_parameters=True,
         pool_size=_POSTGRES_CONNECTIONS,
         max_overflow=8,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": 5},
     )
+    event.listen(engine, "checkin", _note_idle)
+    event.listen(engine, "checkout", partial(_ask_whether_alive, engine.dialect))
+    return engine
+
+
+def _note_idle(_connection: object, record: ConnectionPoolEntry) -> None:
+    record.info["idle_since"] = time.monotonic()
+
+
+def _ask_whether_alive(
+    dialect: Dialect, connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object
+) -> None:
+    """What SQLAlchemy's `pool_pre_ping` does at each use, for connections that were idle: busy ones are known to live.
+
+    https://docs.sqlalchemy.org/en/21/core/pooling.html#custom-legacy-pessimistic-ping
+    """
+    if time.monotonic() - record.info.get("idle_since", math.inf) < _IDLE_SECONDS:  # a new one was never idle
+        return
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise InvalidatePoolError("The connection was lost.") from error
 
 
 def insert_into(session: Session, table: type[DeclarativeBase]) -> sqlite.Insert | postgresql.Insert:

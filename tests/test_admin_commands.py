@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from models import ApiKey, AuditEntry, Tenant, TenantLimit, TenantUsage
 from models.base import now
 from portal import schema, settings
-from portal.accounts import api_keys, joining, sessions
+from portal.accounts import joining, key_proof, sessions
 from portal.accounts.peppers import Peppers
 from portal.admin_commands import admin
 from portal.db import Database
@@ -103,7 +103,7 @@ def test_key_alone_is_on_stdout_and_works_when_made(portal_database: Database) -
     assert result.exit_code == 0, result.stderr
     key = result.stdout.strip()
     assert key not in result.stderr
-    principal = api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+    principal = key_proof.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
     assert principal.tenant_name == "Alpha"
     assert principal.email == "alice@example.org"
     assert principal.scopes == {Scope.OCR, Scope.READ}
@@ -123,7 +123,7 @@ def test_key_ends_when_revoked_by_id_or_prefix(portal_database: Database, by: st
     assert result.exit_code == 0, result.stderr
     assert "revoked" in _run("list-keys", "--tenant", "Alpha").stdout
     with pytest.raises(Unauthenticated):
-        api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+        key_proof.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
 
 
 def test_new_key_alone_is_on_stdout_when_one_is_rotated(portal_database: Database) -> None:
@@ -134,7 +134,7 @@ def test_new_key_alone_is_on_stdout_when_one_is_rotated(portal_database: Databas
     new = result.stdout.strip()
     assert new not in result.stderr
     for key in (old, new):
-        api_keys.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
+        key_proof.authenticate(portal_database, Peppers.load(settings.load()), key, address=None)
     listed = _run("list-keys", "--tenant", "Alpha").stdout
     assert listed.count("  CI  ") == 2
     assert "replaced, until" in listed

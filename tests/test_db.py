@@ -98,6 +98,39 @@ def test_time_keeps_its_zone_when_stored(database: Database) -> None:
         assert session.scalar(select(Tenant.created_at)) == moment
 
 
+def test_no_transaction_is_left_open_when_one_query_is_asked(database: Database) -> None:
+    with database.asking() as connection:
+        assert connection.execute(select(func.count()).select_from(Tenant)).scalar_one() == 0
+        with database.transaction() as session:
+            session.add(Tenant(name="acme"))
+        assert connection.execute(select(func.count()).select_from(Tenant)).scalar_one() == 1, "no snapshot is held"
+    with database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(Tenant)) == 1
+
+
+def test_lost_connections_are_replaced_unnoticed_when_they_were_idle(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, killer = Database(postgres_url), Database(postgres_url)
+
+    def all_are_lost() -> None:
+        with ExitStack() as stack:
+            sessions = [stack.enter_context(database.transaction()) for _ in range(4)]
+            own = [session.scalar(text("SELECT pg_backend_pid()")) for session in sessions]
+        with killer.transaction() as session:
+            session.execute(text("SELECT pg_terminate_backend(pid, 5000) FROM unnest(:own) AS pid"), {"own": own})
+
+    all_are_lost()
+    with pytest.raises(Unavailable, match="connection was lost"):
+        database.ping()
+    database.ping()
+    all_are_lost()
+    monkeypatch.setattr(db, "_IDLE_SECONDS", 0.0)
+    database.ping()
+    database.dispose()
+    killer.dispose()
+
+
 def test_no_write_is_lost_when_many_threads_write(database: Database) -> None:
     with database.transaction() as session:
         session.add(Tenant(id="ten_1", name="0"))

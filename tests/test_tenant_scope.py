@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Executable, delete, event, insert, select, update
 
 from models import ApiKey, Base, DeletionRecord, FieldTemplate, Invite, Job, Page
-from portal.accounts import api_keys, invites, membership, sessions, suspension
+from portal.accounts import api_keys, invites, key_proof, membership, sessions, suspension
 from portal.accounts.joining import Newcomer, join
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import rotate
@@ -133,7 +133,7 @@ def test_every_statement_names_the_tenant_when_keys_are_managed(scoped_bench: Be
     def manage() -> None:
         with database.transaction() as session:
             made = api_keys.create(session, peppers, alice, name="k", scopes=(Scope.READ,), expires_at=None)
-        api_keys.authenticate(database, peppers, made.key, address=None)
+        key_proof.authenticate(database, peppers, made.key, address=None)
         with database.transaction() as session:
             api_keys.list_keys(session, alice.tenant_id)
             rotate(session, peppers, alice, made.view.id)

@@ -5,45 +5,32 @@ A key acts for its tenant with its own scopes, never with more than the member (
 
 from __future__ import annotations
 
-import hmac
-import re
 import secrets
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import structlog
-from sqlalchemy import Select, bindparam, or_, select, update
+from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
-from models import ApiKey, Member, Tenant
+from models import ApiKey, Member
 from models.base import now, within_calendar
 from portal import audit
 from portal.accounts.authority import lock_tenant
-from portal.accounts.members import no_new_jobs
-from portal.accounts.naming import MAX_NAME_LENGTH, stored_address
+from portal.accounts.naming import MAX_NAME_LENGTH
 from portal.accounts.peppers import Peppers
-from portal.accounts.standing import refuse_ended, refuse_ended_key
-from portal.accounts.suspension import refuse_suspended
-from portal.db import Database
+from portal.accounts.standing import refuse_ended_key
 from portal.domain import Principal, Role, Scope
-from portal.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
+from portal.errors import Forbidden, InvalidRequest, NotFound
 
 log = structlog.get_logger()
-_PREFIX_LENGTH = 10
-_SECRET_LENGTH = 43  # 62^43 > 2^256
+PREFIX_LENGTH = 10
+SECRET_LENGTH = 43  # 62^43 > 2^256
 _PREFIX_ALPHABET = string.ascii_lowercase + string.digits
 _SECRET_ALPHABET = string.ascii_letters + string.digits
-_SHAPE = re.compile(rf"(ocr_[a-z0-9]{{{_PREFIX_LENGTH}}})_[A-Za-z0-9]{{{_SECRET_LENGTH}}}")
-_USE_WRITTEN_EVERY = timedelta(minutes=1)
-_BY_PREFIX = (  # asked at each request: built once
-    select(ApiKey, Tenant, Member)
-    .join(Tenant, Tenant.id == ApiKey.tenant_id)
-    .outerjoin(Member, (Member.id == ApiKey.member_id) & (Member.tenant_id == ApiKey.tenant_id))
-    .where(ApiKey.prefix == bindparam("given_prefix"))
-)
 
 
 @dataclass(frozen=True)
@@ -75,37 +62,6 @@ class CreatedKey:
     key: str = field(repr=False)
 
 
-def authenticate(database: Database, peppers: Peppers, key: str, *, address: str | None) -> Principal:
-    """The principal of a valid key, with the key's scopes; admin only if its member is too.
-
-    Raises Unauthenticated: api_key_invalid, and to who holds the real key api_key_revoked (also when its member was
-    removed) or api_key_expired; and TenantSuspended.
-    """
-    match = _SHAPE.fullmatch(key)
-    row = _find(database, match[1]) if match else None
-    if row is None or not _is_proven(peppers, row[0], key):
-        raise Unauthenticated("The API key is not valid.", code="api_key_invalid")
-    stored, tenant, member = row
-    removed_at = member.removed_at if member else None
-    refuse_ended(revoked_at=stored.revoked_at or removed_at, expires_at=stored.expires_at)
-    refuse_suspended(tenant)
-    address = stored_address(address)
-    _record_use(database, stored, address)
-    scopes = _parsed(stored.scopes)
-    return Principal(
-        tenant_id=tenant.id,
-        tenant_name=tenant.name,
-        member_id=member.id if member else None,
-        email=member.email if member else None,
-        role=Role(member.role) if member else Role.MEMBER,
-        is_admin=Scope.ADMIN in scopes and member is not None and member.is_admin,
-        scopes=frozenset(scopes),
-        api_key_id=stored.id,
-        address=address,
-        no_new_jobs=no_new_jobs(tenant),
-    )
-
-
 def create(
     session: Session,
     peppers: Peppers,
@@ -125,8 +81,8 @@ def create(
     """
     refuse_ended_key(session, principal)
     granted = _checked_scopes(principal, scopes)
-    prefix = "ocr_" + _random(_PREFIX_ALPHABET, _PREFIX_LENGTH)
-    key = f"{prefix}_{_random(_SECRET_ALPHABET, _SECRET_LENGTH)}"
+    prefix = "ocr_" + _random(_PREFIX_ALPHABET, PREFIX_LENGTH)
+    key = f"{prefix}_{_random(_SECRET_ALPHABET, SECRET_LENGTH)}"
     row = ApiKey(
         tenant_id=principal.tenant_id,
         member_id=principal.member_id,
@@ -210,36 +166,6 @@ def _own_row(session: Session, principal: Principal, key_id: str) -> tuple[ApiKe
     return key, email
 
 
-def _find(database: Database, prefix: str) -> tuple[ApiKey, Tenant, Member | None] | None:
-    with database.reading() as session:
-        row = session.execute(_BY_PREFIX, {"given_prefix": prefix}).one_or_none()
-    return (row[0], row[1], row[2]) if row else None
-
-
-def _is_proven(peppers: Peppers, stored: ApiKey, key: str) -> bool:
-    pepper = peppers.find(stored.pepper_id)
-    if pepper is None:
-        log.warning("API key was made with a server secret that is no longer known", prefix=stored.prefix)
-        return False
-    return hmac.compare_digest(pepper.hexdigest(key), stored.key_hash)
-
-
-def _record_use(database: Database, stored: ApiKey, address: str | None) -> None:
-    cutoff = now() - _USE_WRITTEN_EVERY
-    if stored.last_used_at is not None and stored.last_used_at > cutoff:
-        return
-    with database.transaction() as session:
-        session.execute(
-            update(ApiKey)
-            .where(
-                ApiKey.tenant_id == stored.tenant_id,
-                ApiKey.id == stored.id,
-                or_(ApiKey.last_used_at.is_(None), ApiKey.last_used_at <= cutoff),
-            )
-            .values(last_used_at=now(), last_used_address=address)
-        )
-
-
 def _of_tenant(tenant_id: str) -> Select[ApiKey, str]:
     return (
         select(ApiKey, Member.email)
@@ -319,7 +245,7 @@ def _view(row: ApiKey, created_by: str | None) -> ApiKeyView:
         id=row.id,
         name=row.name,
         prefix=row.prefix,
-        scopes=_parsed(row.scopes),
+        scopes=parsed_scopes(row.scopes),
         created_at=row.created_at,
         expires_at=row.expires_at,
         last_used_at=row.last_used_at,
@@ -331,7 +257,8 @@ def _view(row: ApiKey, created_by: str | None) -> ApiKeyView:
     )
 
 
-def _parsed(scopes: str) -> tuple[Scope, ...]:
+def parsed_scopes(scopes: str) -> tuple[Scope, ...]:
+    """The scopes of a key's row."""
     return tuple(Scope(scope) for scope in scopes.split(",") if scope)
 
 

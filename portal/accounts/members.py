@@ -6,6 +6,7 @@ from sqlalchemy import Row, Select, select
 from sqlalchemy.orm import Session
 
 from models import Member, Tenant
+from portal.accounts.suspension import HasState
 from portal.domain import Principal, Role, Scope, TenantState
 
 _EVERY_SCOPE = frozenset(Scope)
@@ -30,7 +31,7 @@ def member_principal(member: Member, tenant: Tenant, *, address: str | None = No
     )
 
 
-def no_new_jobs(tenant: Tenant) -> str | None:
+def no_new_jobs(tenant: HasState) -> str | None:
     """Why the tenant may submit nothing: the admin's reason, empty where none was given; None where it may."""
     return None if tenant.state == TenantState.ACTIVE else tenant.state_reason or ""
 

@@ -6,6 +6,8 @@ key works; neither the keys nor anything stored is lost, so that `resume` brings
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
@@ -27,7 +29,19 @@ class TenantSuspended(Forbidden):
     remedy = "Ask the portal's admin. Your documents and results are kept."
 
 
-def refuse_suspended(tenant: Tenant) -> None:
+class HasState(Protocol):
+    """What is looked at of a tenant: its row, or a part of it."""
+
+    @property
+    def state(self) -> str:
+        """A `TenantState`."""
+
+    @property
+    def state_reason(self) -> str | None:
+        """The admin's reason."""
+
+
+def refuse_suspended(tenant: HasState) -> None:
     """Raises TenantSuspended with the admin's reason for a tenant in which nobody signs in and no key works."""
     if tenant.state == TenantState.SUSPENDED:
         reason = f" The admin's reason: {as_sentence(tenant.state_reason)}" if tenant.state_reason else ""

@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from portal.accounts import api_keys
+from portal.accounts import key_proof
 from portal.domain import Principal, Scope
 from portal.errors import Forbidden, Unauthenticated
 from portal.http.given import PortalServices
@@ -36,7 +36,7 @@ def authenticated(
     if credentials is None:
         raise _no_key(request)
     address = request.client.host if request.client else None
-    return api_keys.authenticate(services.database, services.peppers, credentials.credentials, address=address)
+    return key_proof.authenticate(services.database, services.peppers, credentials.credentials, address=address)
 
 
 def _no_key(request: Request) -> Unauthenticated:

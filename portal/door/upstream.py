@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 
@@ -124,16 +124,16 @@ async def _events(client: ChatClient, reply: httpx.Response) -> AsyncGenerator[E
     raise failures.cut(client.name)
 
 
-def _cut_out(client: ChatClient, stream: EventStream, piece: bytes) -> list[Event]:
+def _cut_out(client: ChatClient, stream: EventStream, piece: bytes) -> Iterator[Event]:
+    """The events of a piece one by one: those before a fault are as good as if they had come alone."""
     try:
-        events = stream.feed(piece)
-        if any(event.is_error for event in events):
-            raise failures.cut(client.name)
-        for event in events:
-            event.has_text  # noqa: B018
+        for event in stream.feed(piece):
+            is_error, _ = event.is_error, event.has_text
+            if is_error:
+                raise failures.cut(client.name)
+            yield event
     except (ValueError, RecursionError):
         raise failures.not_understood(client.name) from None
-    return events
 
 
 async def _raw(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:

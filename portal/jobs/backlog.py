@@ -6,6 +6,9 @@ plan's affair (portal/usage).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sqlalchemy.orm import Session
 
 from portal.db import lock_across_processes
@@ -23,18 +26,29 @@ _RESERVE_SHARE = 10
 _BACKLOG_KEY = 0x0C2BAC10  # any fixed number other than the schema's and the dispatcher's
 
 
-def admit_pages(session: Session, context: JobContext, principal: Principal, engine: Engine, ask: Ask) -> Held:
-    """Sets the pages aside, in the caller's transaction and before it locks any row.
+@contextmanager
+def admitted_pages(
+    session: Session, context: JobContext, principal: Principal, engine: Engine, ask: Ask
+) -> Iterator[Held]:
+    """Sets the pages aside for the block, which queues them, in the caller's transaction; only its commit may follow.
+
+    Whether the backlog holds them is looked at when the block ends, and the lock that lets one process through after
+    the other is held for that and the commit alone.
 
     Raises Busy and LimitReached, Forbidden (tenant_suspended), and where so many pages would never be let in
     InvalidRequest or TooManyPages.
     """
-    lock_across_processes(session, _BACKLOG_KEY)
-    _refuse_backlog(session, principal.tenant_id, context, engine, pages=ask.pages)
+    _refuse_too_many(context, ask.pages)
     try:
-        return reserve(session, principal, ask)
+        held = reserve(session, principal, ask)
     except LimitReached as error:
         raise _with_pace(session, error, engine, ask.pages) from error
+    yield held
+    if ask.pages:
+        session.flush()
+        lock_across_processes(session, _BACKLOG_KEY)
+        queued, own = pace.queued_pages(session, principal.tenant_id)
+        _refuse_excess(session, context, engine, queued=queued, is_newcomer=own <= ask.pages)
 
 
 def refuse_early(
@@ -46,20 +60,23 @@ def refuse_early(
     pages: int,
     is_least: bool = False,
 ) -> Terms:
-    """Raises what `admit_pages` would raise for so many pages now; sets nothing aside. Gives the terms.
+    """Raises what `admitted_pages` would raise for so many pages now; sets nothing aside. Gives the terms.
 
     `is_least` says that there may be more pages, which nobody has counted yet.
     """
     standing = standing_of(session, principal.tenant_id)
     refuse_suspended(standing.terms)
-    _refuse_backlog(session, principal.tenant_id, context, engine, pages=pages)
+    _refuse_too_many(context, pages)
+    if pages:
+        queued, own = pace.queued_pages(session, principal.tenant_id)
+        _refuse_excess(session, context, engine, queued=queued + pages, is_newcomer=not own)
     refused = refusal(standing.counters, standing.terms.limits, standing.period, pages=pages, is_least=is_least)
     if refused is not None:
         raise _with_pace(session, refused, engine, pages)
     return standing.terms
 
 
-def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engine: Engine, *, pages: int) -> None:
+def _refuse_too_many(context: JobContext, pages: int) -> None:
     limit = context.settings.engine.max_backlog_pages
     if pages > limit:
         raise InvalidRequest(
@@ -67,10 +84,11 @@ def _refuse_backlog(session: Session, tenant_id: str, context: JobContext, engin
             code="too_many_pages",
             remedy="Split the document, or choose fewer pages.",
         )
-    if not pages:
-        return
-    queued, own = pace.queued_pages(session, tenant_id)
-    excess = queued + pages - limit - (0 if own else max(1, limit // _RESERVE_SHARE))
+
+
+def _refuse_excess(session: Session, context: JobContext, engine: Engine, *, queued: int, is_newcomer: bool) -> None:
+    limit = context.settings.engine.max_backlog_pages
+    excess = queued - limit - (max(1, limit // _RESERVE_SHARE) if is_newcomer else 0)
     if excess > 0:
         drain_seconds = pace.measure(session, engine.capability.name, engine.slots).drain_seconds
         raise Busy(

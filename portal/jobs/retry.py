@@ -25,7 +25,7 @@ from portal.accounts.standing import refuse_ended_key
 from portal.domain import JobState, PageState, Principal, Scope
 from portal.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from portal.jobs import claims
-from portal.jobs.backlog import admit_pages
+from portal.jobs.backlog import admitted_pages
 from portal.jobs.context import JobContext, require_task
 from portal.jobs.queries import JobView, get_job
 from portal.usage.admission import Ask
@@ -53,9 +53,9 @@ def retry(context: JobContext, principal: Principal, job_id: str, positions: Col
         pages = _failed(session, job, positions)
         engine = context.engines.get(job.engine)
         require_task(engine, claims.prompt_of(job))
-        held = admit_pages(session, context, principal, engine, _ask(job, pages))
-        _queue_again(session, job, positions, held.reservation_id)
-        _record(session, principal, job, pages)
+        with admitted_pages(session, context, principal, engine, _ask(job, pages)) as held:
+            _queue_again(session, job, positions, held.reservation_id)
+            _record(session, principal, job, pages)
     context.notices.announce(job_id)
     return get_job(context, principal.tenant_id, job_id)
 

@@ -24,7 +24,7 @@ from portal.domain import JobState, PageState, Principal, Scope, Task, TaskPromp
 from portal.engine.base import Engine
 from portal.errors import Busy, Forbidden, InvalidRequest, LimitReached, PageOutOfRange, Unavailable
 from portal.jobs import claims, reruns, search
-from portal.jobs.backlog import admit_pages, refuse_early
+from portal.jobs.backlog import admitted_pages, refuse_early
 from portal.jobs.context import DEFAULT, JobContext, require_task
 from portal.jobs.free_samples import refuse_samples
 from portal.jobs.queries import JobView, get_job
@@ -202,19 +202,19 @@ def _insert(
     count = 0 if order.is_sample else sum(page.reused_page_id is None for page in pages)
     reason: Literal["sample", "submitted"] = "sample" if order.is_sample else "submitted"
     ask = Ask(pages=count, job_id=job.id, task=job.task, engine=job.engine, reason=reason)
-    held = admit_pages(session, context, principal, engine, ask)
-    if order.is_sample:
-        refuse_samples(session, principal.tenant_id)
-    session.add(job)
-    session.add_all(_document_row(principal, document) for document in documents)
-    session.flush()
-    for page in pages:
-        page.reservation_id = held.reservation_id
-    session.add_all(pages)
-    search.remember_names(session, job, [document.admitted.file_name for document in documents])
-    if reruns.fill_taken(session, context.storage, job, held.reservation_id):
-        claims.close_when_done(session, job)
-    _record(session, principal, job)
+    with admitted_pages(session, context, principal, engine, ask) as held:
+        if order.is_sample:
+            refuse_samples(session, principal.tenant_id)
+        session.add(job)
+        session.add_all(_document_row(principal, document) for document in documents)
+        session.flush()
+        for page in pages:
+            page.reservation_id = held.reservation_id
+        session.add_all(pages)
+        search.remember_names(session, job, [document.admitted.file_name for document in documents])
+        if reruns.fill_taken(session, context.storage, job, held.reservation_id):
+            claims.close_when_done(session, job)
+        _record(session, principal, job)
     return job
 
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from models import ApiKey, Member
 from models.base import now
-from portal.accounts import api_keys
+from portal.accounts import api_keys, key_proof
 from portal.accounts.members import member_principal, with_tenant
 from portal.accounts.peppers import Peppers
 from portal.db import Database
@@ -53,7 +53,7 @@ def _make_admin(database: Database, principal: Principal) -> Principal:
 
 def test_key_proves_its_tenant_and_scopes_when_sent(database: Database, peppers: Peppers, alice: Principal) -> None:
     created = _create(database, peppers, alice)
-    principal = api_keys.authenticate(database, peppers, created.key, address=ADDRESS)
+    principal = key_proof.authenticate(database, peppers, created.key, address=ADDRESS)
     assert principal.tenant_id == alice.tenant_id
     assert principal.member_id == alice.member_id
     assert principal.scopes == {Scope.OCR, Scope.READ}
@@ -87,7 +87,7 @@ def test_key_is_refused_and_not_echoed_when_wrong(
         "control": key[:-1] + "\0",
     }[damage]
     with pytest.raises(Unauthenticated) as refusal:
-        api_keys.authenticate(database, peppers, wrong, address=ADDRESS)
+        key_proof.authenticate(database, peppers, wrong, address=ADDRESS)
     assert refusal.value.code == "api_key_invalid"
     assert key[4:] not in repr(refusal.value) + refusal.value.remedy
     assert _row(database).last_used_at is None
@@ -100,7 +100,7 @@ def test_key_is_refused_when_revoked(database: Database, peppers: Peppers, alice
     assert first.revoked_at is not None
     assert again.revoked_at == first.revoked_at
     with pytest.raises(Unauthenticated) as refusal:
-        api_keys.authenticate(database, peppers, created.key, address=ADDRESS)
+        key_proof.authenticate(database, peppers, created.key, address=ADDRESS)
     assert refusal.value.code == "api_key_revoked"
     assert [entry.action for entry in audited(database)].count("api_key.revoked") == 1
 
@@ -112,31 +112,31 @@ def test_key_is_refused_when_its_member_is_gone_and_the_key_was_made_at_that_mom
     with database.transaction() as session:
         session.execute(update(Member).where(Member.id == alice.member_id).values(removed_at=now()))
     with pytest.raises(Unauthenticated) as refusal:
-        api_keys.authenticate(database, peppers, key, address=ADDRESS)
+        key_proof.authenticate(database, peppers, key, address=ADDRESS)
     assert refusal.value.code == "api_key_revoked"
 
 
 def test_key_is_refused_when_expired(database: Database, peppers: Peppers, alice: Principal) -> None:
     created = _create(database, peppers, alice, expires_at=now() + timedelta(hours=1))
-    api_keys.authenticate(database, peppers, created.key, address=ADDRESS)
+    key_proof.authenticate(database, peppers, created.key, address=ADDRESS)
     with database.transaction() as session:
         session.execute(update(ApiKey).values(expires_at=now() - timedelta(seconds=1)))
     with pytest.raises(Unauthenticated) as refusal:
-        api_keys.authenticate(database, peppers, created.key, address=ADDRESS)
+        key_proof.authenticate(database, peppers, created.key, address=ADDRESS)
     assert refusal.value.code == "api_key_expired"
 
 
 def test_use_is_written_once_a_minute_when_used_often(database: Database, peppers: Peppers, alice: Principal) -> None:
     key = _create(database, peppers, alice).key
-    api_keys.authenticate(database, peppers, key, address=ADDRESS)
+    key_proof.authenticate(database, peppers, key, address=ADDRESS)
     first = _row(database)
     assert first.last_used_at is not None
     assert first.last_used_address == ADDRESS
-    api_keys.authenticate(database, peppers, key, address="198.51.100.1")
+    key_proof.authenticate(database, peppers, key, address="198.51.100.1")
     assert _row(database).last_used_at == first.last_used_at
     with database.transaction() as session:
         session.execute(update(ApiKey).values(last_used_at=now() - timedelta(seconds=61)))
-    api_keys.authenticate(database, peppers, key, address="198.51.100.1")
+    key_proof.authenticate(database, peppers, key, address="198.51.100.1")
     assert _row(database).last_used_address == "198.51.100.1"
 
 
@@ -181,15 +181,15 @@ def test_key_is_admin_only_while_its_member_is(database: Database, peppers: Pepp
     admin = _make_admin(database, alice)
     plain = _create(database, peppers, admin, "ocr").key
     powerful = _create(database, peppers, admin, "admin").key
-    assert not api_keys.authenticate(database, peppers, plain, address=None).is_admin
-    assert api_keys.authenticate(database, peppers, powerful, address=None).is_admin
+    assert not key_proof.authenticate(database, peppers, plain, address=None).is_admin
+    assert key_proof.authenticate(database, peppers, powerful, address=None).is_admin
     with database.transaction() as session:
         session.execute(update(Member).values(is_admin=False))
-    assert not api_keys.authenticate(database, peppers, powerful, address=None).is_admin
+    assert not key_proof.authenticate(database, peppers, powerful, address=None).is_admin
 
 
 def test_key_cannot_make_a_stronger_key(database: Database, peppers: Peppers, alice: Principal) -> None:
-    reader = api_keys.authenticate(database, peppers, _create(database, peppers, alice, "read").key, address=None)
+    reader = key_proof.authenticate(database, peppers, _create(database, peppers, alice, "read").key, address=None)
     with pytest.raises(Forbidden):
         _create(database, peppers, reader, "ocr")
     assert _create(database, peppers, reader, "read").view.created_by == "alice@example.org"
@@ -207,7 +207,7 @@ def test_each_persona_reaches_only_what_is_theirs(
         _revoke(database, charlie, of_alice.view.id)
     with pytest.raises(Forbidden):
         _revoke(database, bob, of_alice.view.id)
-    api_keys.authenticate(database, peppers, of_alice.key, address=None)
+    key_proof.authenticate(database, peppers, of_alice.key, address=None)
     assert _revoke(database, bob, of_bob.view.id).revoked_at is not None
     assert _revoke(database, alice, of_alice.view.id).revoked_at is not None
 
@@ -217,9 +217,9 @@ def test_key_works_when_the_server_secret_was_changed_and_the_old_is_kept(
 ) -> None:
     key = _create(database, peppers, alice).key
     rotated = Peppers.from_secrets(["b" * 32, "a" * 32])
-    assert api_keys.authenticate(database, rotated, key, address=None).tenant_id == alice.tenant_id
+    assert key_proof.authenticate(database, rotated, key, address=None).tenant_id == alice.tenant_id
     with pytest.raises(Unauthenticated), capture_logs() as logs:
-        api_keys.authenticate(database, Peppers.from_secrets(["b" * 32]), key, address=None)
+        key_proof.authenticate(database, Peppers.from_secrets(["b" * 32]), key, address=None)
     assert "server secret" in str(logs)
     assert key.rpartition("_")[2] not in str(logs)
 
@@ -228,5 +228,5 @@ def test_all_succeed_when_a_new_key_is_used_twenty_times_at_once(
     database: Database, peppers: Peppers, alice: Principal
 ) -> None:
     key = _create(database, peppers, alice).key
-    results = at_once(20, lambda _: api_keys.authenticate(database, peppers, key, address=ADDRESS))
+    results = at_once(20, lambda _: key_proof.authenticate(database, peppers, key, address=ADDRESS))
     assert all(isinstance(result, Principal) for result in results)

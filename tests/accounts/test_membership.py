@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models import Member
-from portal.accounts import api_keys, authority, membership, rotation, sessions, tenants
+from portal.accounts import api_keys, authority, key_proof, membership, rotation, sessions, tenants
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
 from portal.accounts.standing import refuse_ended_key
@@ -79,7 +79,7 @@ def test_sessions_and_keys_end_and_the_email_is_free_when_a_member_is_removed(
     assert sessions.resolve(database, token) is None
     assert sessions.resolve(database, kept) is not None
     with pytest.raises(Unauthenticated) as ended:
-        api_keys.authenticate(database, peppers, key.key, address=None)
+        key_proof.authenticate(database, peppers, key.key, address=None)
     assert ended.value.code == "api_key_revoked"
     with pytest.raises(Unauthenticated) as refusal:
         _sign_in(database, "bob@example.org")

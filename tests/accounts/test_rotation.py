@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from models import ApiKey
 from models.base import now
-from portal.accounts import api_keys
+from portal.accounts import api_keys, key_proof
 from portal.accounts.api_keys import ApiKeyView, CreatedKey
 from portal.accounts.peppers import Peppers
 from portal.accounts.rotation import Overlap, rotate
@@ -53,7 +53,7 @@ def test_both_keys_work_until_the_chosen_time_when_rotated(
     new = _rotate(database, peppers, alice, old.view.id, overlap)
     assert (new.view.name, new.view.scopes, new.view.expires_at) == ("Scanner", (Scope.OCR, Scope.READ), None)
     for key in (old.key, new.key):
-        assert api_keys.authenticate(database, peppers, key, address=None).tenant_id == alice.tenant_id
+        assert key_proof.authenticate(database, peppers, key, address=None).tenant_id == alice.tenant_id
     stored = _view(database, alice, old.view.id)
     assert stored.replaced_by == new.view.id
     assert stored.revoked_at is None
@@ -62,7 +62,7 @@ def test_both_keys_work_until_the_chosen_time_when_rotated(
     with database.transaction() as session:
         session.execute(update(ApiKey).where(ApiKey.id == old.view.id).values(expires_at=now()))
     with pytest.raises(Unauthenticated):
-        api_keys.authenticate(database, peppers, old.key, address=None)
+        key_proof.authenticate(database, peppers, old.key, address=None)
     entry = next(entry for entry in audited(database) if entry.action == "api_key.rotated")
     assert (entry.actor, entry.target) == ("alice@example.org", old.view.id)
     assert entry.details["replaced_by"] == new.view.id
@@ -74,9 +74,9 @@ def test_old_key_ends_at_once_when_there_is_no_overlap(database: Database, peppe
     old = _create(database, peppers, alice)
     new = _rotate(database, peppers, alice, old.view.id, Overlap.NONE)
     with pytest.raises(Unauthenticated) as refusal:
-        api_keys.authenticate(database, peppers, old.key, address=None)
+        key_proof.authenticate(database, peppers, old.key, address=None)
     assert refusal.value.code == "api_key_revoked"
-    api_keys.authenticate(database, peppers, new.key, address=None)
+    key_proof.authenticate(database, peppers, new.key, address=None)
 
 
 def test_new_key_lives_as_long_as_the_old_was_given_when_rotated(
@@ -131,14 +131,14 @@ def test_each_persona_rotates_only_what_is_theirs(
     assert again is not None
     by_owner = _rotate(database, peppers, alice, again)
     assert by_owner.view.created_by == "bob@example.org"
-    assert api_keys.authenticate(database, peppers, by_owner.key, address=None).role is Role.MEMBER
+    assert key_proof.authenticate(database, peppers, by_owner.key, address=None).role is Role.MEMBER
 
 
 def test_rotation_gives_no_scope_that_its_principal_lacks(
     database: Database, peppers: Peppers, alice: Principal
 ) -> None:
     strong = _create(database, peppers, alice, scopes=("ocr", "chat"))
-    weak = api_keys.authenticate(database, peppers, _create(database, peppers, alice).key, address=None)
+    weak = key_proof.authenticate(database, peppers, _create(database, peppers, alice).key, address=None)
     with pytest.raises(Forbidden):
         _rotate(database, peppers, weak, strong.view.id)
     assert _view(database, alice, strong.view.id).replaced_by is None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from models import Tenant
-from portal.accounts import api_keys, sessions, suspension, tenants
+from portal.accounts import api_keys, key_proof, sessions, suspension, tenants
 from portal.accounts.naming import ADMIN_TENANT
 from portal.accounts.peppers import Peppers
 from portal.db import Database
@@ -40,7 +40,7 @@ def test_nobody_comes_in_and_who_knows_the_password_learns_why_when_suspended(
     assert sessions.resolve(database, other) is not None
     for act in (
         lambda: _sign_in(database, "alice@example.org"),
-        lambda: api_keys.authenticate(database, peppers, key, address=None),
+        lambda: key_proof.authenticate(database, peppers, key, address=None),
     ):
         with pytest.raises(suspension.TenantSuspended) as refusal:
             act()
@@ -51,7 +51,7 @@ def test_nobody_comes_in_and_who_knows_the_password_learns_why_when_suspended(
     assert REASON not in guessed.value.message
     _resume(database, alice.tenant_id)
     assert sessions.resolve(database, _sign_in(database, "alice@example.org")) is not None
-    assert api_keys.authenticate(database, peppers, key, address=None).no_new_jobs is None
+    assert key_proof.authenticate(database, peppers, key, address=None).no_new_jobs is None
     actions = [entry.action for entry in audited(database)]
     assert {"tenant.suspended", "tenant.resumed", "member.sign_in_refused"} <= set(actions)
 
@@ -67,7 +67,7 @@ def test_sign_in_and_keys_work_and_say_why_when_new_work_is_stopped(
     assert signed_in is not None
     assert signed_in.principal.no_new_jobs == REASON
     assert _sign_in(database, "alice@example.org")
-    assert api_keys.authenticate(database, peppers, key, address=None).no_new_jobs == REASON
+    assert key_proof.authenticate(database, peppers, key, address=None).no_new_jobs == REASON
 
 
 def test_no_session_works_when_it_was_opened_as_the_tenant_was_suspended(database: Database, alice: Principal) -> None:

@@ -302,3 +302,15 @@ def pdf(pages: int = 1) -> bytes:
         canvas.showPage()
     canvas.save()
     return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def in_trouble(live: Portal, words: str) -> Iterator[None]:
+    """As the engine's watch finds it, whether it looks meanwhile or not."""
+    live.engine.trouble = words
+    live.services.jobs.engines.mark(live.engine, words)
+    try:
+        yield
+    finally:
+        live.engine.trouble = None
+        live.services.jobs.engines.mark(live.engine, None)

@@ -13,7 +13,7 @@ import pytest
 from portal.api.probes import Readiness
 from portal.db import Database
 from portal.documents.storage import Storage
-from tests.api.conftest import Portal
+from tests.api.conftest import Portal, in_trouble
 from tests.api.test_problems import broken
 
 
@@ -55,23 +55,15 @@ def test_portal_is_ready_and_says_so_when_an_engine_elsewhere_is_away(
     live: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live.engine, "capability", dataclasses.replace(live.engine.capability, is_remote=True))
-    engines = live.services.jobs.engines
-    engines.mark(live.engine, "The engine fake does not answer.")
-    try:
+    with in_trouble(live, "The engine fake does not answer."):
         reply = httpx.get(f"{live.url}/readyz")
-    finally:
-        engines.mark(live.engine, None)
     assert (reply.status_code, reply.json()["status"]) == (200, "ready")
     assert reply.json()["parts"]["engine fake"] == "The engine fake does not answer."
 
 
 def test_engine_is_named_when_its_probe_was_not_read(live: Portal) -> None:
-    engines = live.services.jobs.engines
-    engines.mark(live.engine, "its probe image was not read.")
-    try:
+    with in_trouble(live, "its probe image was not read."):
         reply = httpx.get(f"{live.url}/readyz")
-    finally:
-        engines.mark(live.engine, None)
     assert reply.status_code == 503
     assert reply.json()["parts"]["engine fake"] == "its probe image was not read."
 

@@ -145,6 +145,23 @@ def test_limit_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
     assert [(count.limit_name, count.requests) for count in refusals] == [("pages_per_day", 6)]
 
 
+def test_backlog_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
+    bench.submit(pages=40)
+
+    def submitted(_: int) -> bool:
+        try:
+            bench.submit(pages=20)
+        except Busy:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(submitted, range(12))) == 8
+    assert _rows(bench) == (9, 9, 200)
+    with bench.context.database.reading() as session:
+        assert_books_agree(session)
+
+
 @pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
 def test_nothing_is_stored_when_the_key_has_ended_meanwhile(bench: Bench, end: str) -> None:
     with pytest.raises(Unauthenticated):
