@@ -73,6 +73,10 @@ class InvalidRequest(PortalError):
     code = "invalid_request"
 
 
+def _among(lowest: int, highest: int) -> str:
+    return f"page {lowest} alone" if lowest == highest else f"pages {lowest} to {highest}"
+
+
 class PageOutOfRange(InvalidRequest):
     """A page selection names a page that the document lacks. `page` counts from 1, the words from `first`."""
 
@@ -82,8 +86,8 @@ class PageOutOfRange(InvalidRequest):
         shift = first - 1
         lowest, highest = 1 + shift, page_count + shift
         super().__init__(
-            f"{file_name} has pages {lowest} to {highest}; page {page + shift} cannot be read.",
-            remedy=f"Choose pages between {lowest} and {highest}, or leave the choice out to read all.",
+            f"{file_name} has {_among(lowest, highest)}; page {page + shift} cannot be read.",
+            remedy=f"Choose {_among(lowest, highest)}, or leave the choice out to read all.",
         )
         self.file_name, self.page, self.page_count, self.first = file_name, page, page_count, first
 

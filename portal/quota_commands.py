@@ -58,15 +58,21 @@ def set_quota(
     until: Annotated[str | None, typer.Option("--until", help="End of it, ISO 8601, UTC if it names no zone")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do")] = False,
 ) -> None:
-    """Give a tenant limits of its own. What is left out stays; nothing is printed when it is done."""
+    """Give a tenant limits of its own, and say what changes. What is left out stays."""
     with opened() as (_, database):
+        if not limits:
+            raise InvalidRequest(
+                "No limit was given, so nothing was changed.",
+                remedy=f"Name one or more: {', '.join(_OPTIONS.values())}.",
+            )
         edit = LimitEdit(limits=_choices(limits), reason=reason, until=_moment(until))
         with database.transaction() as session:
             tenant_id = tenants.owner_of(session, tenant).tenant_id
             if dry_run:
-                _say_effects(limit_edits.preview(session, tenant_id, edit).effects)
+                effects = limit_edits.preview(session, tenant_id, edit).effects
             else:
-                limit_edits.change(session, tenants.OPERATOR, tenant_id, edit)
+                effects = limit_edits.change(session, tenants.OPERATOR, tenant_id, edit).effects
+    _say_effects(effects)
 
 
 @quotas.command("set-plan")

@@ -76,6 +76,7 @@ def test_given_password_is_not_printed_when_a_tenant_is_made(portal_database: Da
         (("rotate-key", "--tenant", "Alpha", "--key", "ocr_nothing", "--overlap", "2d"), "overlap"),
         (("reset-password", "--email", "nobody@example.org"), "Check the spelling"),
         (("set-quota", "--tenant", "Nobody", "--weight", "1"), "list-tenants"),
+        (("set-quota", "--tenant", "Alpha", "--reason", "why not"), "--pages-per-day"),
         (("set-quota", "--tenant", "Alpha", "--pages-per-day", "1.5"), "whole number"),
         (("set-quota", "--tenant", "Alpha", "--weight", "none"), "from 0.01 to 100"),
         (("set-quota", "--tenant", "Alpha", "--weight", "1e-310"), "from 0.01 to 100"),
@@ -203,12 +204,13 @@ def test_neither_fastapi_nor_gradio_is_imported_by_the_commands() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_quota_is_set_silently_when_the_four_options_are_given(portal_database: Database) -> None:
+def test_quota_is_set_and_said_on_stderr_when_the_four_options_are_given(portal_database: Database) -> None:
     _create_alpha()
     options = ("--pages-per-day", "50", "--pages-per-month", "900", "--requests-per-minute", "7", "--weight", "2.5")
-    for _ in range(2):
-        result = _run("set-quota", "--tenant", "Alpha", *options)
-        assert (result.exit_code, result.output) == (0, "")
+    first, again = (_run("set-quota", "--tenant", "Alpha", *options) for _ in range(2))
+    assert (first.exit_code, first.stdout, again.exit_code, again.stdout) == (0, "", 0, "")
+    assert "5,000 pages a day → 50 pages a day." in first.stderr
+    assert again.stderr.strip() == "Nothing differs."
     assert _run("set-quota", "--tenant", "Alpha", "--pages-in-flight", "none", "--weight", "plan").exit_code == 0
     with portal_database.reading() as session:
         tenant_id = session.scalars(select(Tenant.id)).one()

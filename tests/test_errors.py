@@ -37,4 +37,4 @@ def test_every_error_has_code_and_remedy(kind: type) -> None:
 def test_page_range_is_said_as_the_caller_counts(first: int, lowest: int, highest: int, page: int) -> None:
     refusal = errors.PageOutOfRange("a.pdf", page=6, page_count=3).counted_from(first)
     assert refusal.message == f"a.pdf has pages {lowest} to {highest}; page {page} cannot be read."
-    assert refusal.remedy.startswith(f"Choose pages between {lowest} and {highest},")
+    assert refusal.remedy.startswith(f"Choose pages {lowest} to {highest},")

@@ -27,11 +27,15 @@ class Inventory:
     document_bytes: int
 
     @property
+    def _unfinished(self) -> str:
+        return f" ({self.unfinished_pages:,} of them not read yet)" if self.unfinished_pages else ""
+
+    @property
     def words(self) -> str:
         """What goes, in one line."""
         return (
             f"{counted(self.members, 'member')}, {counted(self.api_keys, 'API key')}, {counted(self.jobs, 'job')} with "
-            f"{counted(self.pages, 'page')} ({self.unfinished_pages} of them not read yet), "
+            f"{counted(self.pages, 'page')}{self._unfinished}, "
             f"{counted(self.documents, 'document')} "
             f"({self.document_bytes / 2**20:.1f} MB)"
         )

@@ -164,13 +164,14 @@ def _verdict(verdict: Verdict) -> Markup:
     )
     more = len(verdict.refused) - len(shown)
     return Markup(
-        '<details class="verdict"><summary><b>{}</b>: {} of {} refused, {} that were let in</summary><ul>{}</ul>{}'
+        '<details class="verdict"><summary><b>{}</b>: {} of {} refused, {} of which {} let in</summary><ul>{}</ul>{}'
         "</details>"
     ).format(
         verdict.tenant_name,
         words.counted(verdict.refused_pages, "page"),
-        verdict.pages,
-        verdict.newly_refused_pages,
+        f"{verdict.pages:,}",
+        f"{verdict.newly_refused_pages:,}",
+        "was" if verdict.newly_refused_pages == 1 else "were",
         lines,
         f"and {more} more" if more else "",
     )

@@ -226,7 +226,7 @@ def _counts(job: JobView) -> str:
     if job.pages_failed:
         parts.append(f"{job.pages_failed} failed")
     if job.is_final or job.pages_charged:
-        parts.append(f"{job.pages_charged} charged")
+        parts.append(f"{job.pages_charged:,} charged")
     return ", ".join(parts)
 
 

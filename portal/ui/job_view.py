@@ -57,11 +57,10 @@ def receipt(job: JobView) -> Markup:
     if not job.is_final:  # redrawn as it goes on: details would close under the reader
         return Markup('<p class="receipt">Receipt: {}</p>').format(told)
     lines = markup.joined(
-        Markup("<li>{} {}</li>").format(line.pages or line.free_pages, line.words) for line in job.receipt.lines
+        Markup("<li>{} {}</li>").format(usage_words.number(line.pages or line.free_pages), line.words)
+        for line in job.receipt.lines
     )
-    return Markup('<details class="receipt"><summary>Receipt: {} pages</summary><ul>{}</ul></details>').format(
-        told, lines
-    )
+    return Markup('<details class="receipt"><summary>Receipt: {}</summary><ul>{}</ul></details>').format(told, lines)
 
 
 def _actions(job: JobView) -> Markup:

@@ -261,9 +261,9 @@ def _receipt(one: ListedReceipt, names: Mapping[str, str], zone_name: str) -> Ma
     local = one.created_at.astimezone(ZoneInfo(zone_name))
     receipt = one.receipt
     ends = sorted((line for line in receipt.lines if line.kind != "reserved"), key=lambda line: line.kind)
-    told = [f"{line.pages or line.free_pages} {line.words}" for line in ends]
+    told = [f"{usage_words.number(line.pages or line.free_pages)} {line.words}" for line in ends]
     if receipt.pending:
-        told.append(f"{receipt.pending} pending")
+        told.append(f"{usage_words.number(receipt.pending)} pending")
     return Markup(
         '<tr role="row"><td role="cell"><time datetime="{}">{}</time></td><td role="cell" class="work">{}'
         '<small>{}</small></td><td role="cell" class="by">{}</td>'

@@ -96,8 +96,8 @@ def day_name(day: str) -> str:
 
 
 def receipt(found: Receipt) -> str:
-    """A receipt in one line: `12 reserved, 11 charged, 1 returned`."""
-    told = f"{number(found.reserved)} reserved, {number(found.charged)} charged"
+    """A receipt in one line: `12 pages reserved, 11 charged, 1 returned`."""
+    told = f"{pages(found.reserved)} reserved, {number(found.charged)} charged"
     if found.returned:
         told += f", {number(found.returned)} returned"
     if found.pending:

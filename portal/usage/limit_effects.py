@@ -90,10 +90,10 @@ def _quota(allowed: float | None, used: int, when: str, ends: datetime, zone: st
     if not allowed:
         return f"It may have no pages {when}: {_UNTIL_RAISED} Pages that were accepted are still read."
     if used >= allowed:
-        verb = "has used all" if used == allowed else f"has used {used:,}"
-        of = f"of the new {allowed:,.0f}" if used != allowed else f"{allowed:,.0f}"
+        new = counted(round(allowed), "page")
+        all_used = f"its {new}" if used == allowed else f"{used:,} of the new {allowed:,.0f}"
         return (
-            f"The tenant {verb} {of} {when}: new work is refused until {_clock(ends, zone)}. "
+            f"The tenant has used {all_used} {when}: new work is refused until {_clock(ends, zone)}. "
             "Pages that were accepted are still read."
         )
     left = round(allowed) - used

@@ -55,7 +55,7 @@ def ask_for_more(session: Session, principal: Principal, limit: str, wanted: int
         raise InvalidRequest(
             "There is no limit to raise."
             if allowed is None
-            else f"{wanted} is not more than the {allowed:g} there are.",
+            else f"{wanted:,} is not more than the {allowed:,.10g} there are.",
             remedy="Ask for more than the limit's present value.",
         )
     _refuse_repeated(session, principal.tenant_id, asked)

@@ -292,8 +292,8 @@ def test_page_range_is_said_from_zero_when_a_page_is_out_of_it(mistral: Mistral,
         mistral.ocr.process(model="default", document=document, pages=[5])
     problem = json.loads(refusal.value.body)
     assert problem["code"] == "page_out_of_range"
-    assert problem["detail"] == "document.png has pages 0 to 0; page 5 cannot be read."
-    assert problem["remedy"].startswith("Choose pages between 0 and 0,")
+    assert problem["detail"] == "document.png has page 0 alone; page 5 cannot be read."
+    assert problem["remedy"].startswith("Choose page 0 alone,")
     assert alice.client.get("/v1/jobs").json()["data"] == []
 
 

@@ -63,7 +63,7 @@ def test_price_leads_through_a_choice_to_a_run_and_its_receipt(sign_up: SignUp, 
     expect(price).to_contain_text("2 pages · 2 of 2 left today", timeout=READ_MS)
     page.click("#run")
     page.wait_for_url("**/?job=*", timeout=READ_MS)
-    expect(page.locator(".receipt summary")).to_have_text("Receipt: 2 reserved, 2 charged pages", timeout=READ_MS)
+    expect(page.locator(".receipt summary")).to_have_text("Receipt: 2 pages reserved, 2 charged", timeout=READ_MS)
     page.locator(".receipt summary").click()
     expect(page.locator(".receipt li")).to_have_text(["2 set aside when the job was submitted", "2 read"])
 
