@@ -126,18 +126,24 @@ def test_newcomer_has_a_reserve_when_the_backlog_is_full(bench: Bench) -> None:
     assert refused.value.retry_after_seconds >= 1
 
 
-def test_limit_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
-    limit_tenant(bench.context.database, bench.alice.tenant_id, pages_per_day=100)
+def _accepted_of(jobs: int, bench: Bench, *, pages: int, refusal: type[Exception]) -> int:
+    """How many of so many jobs, sent by eight at once, are accepted; the others are refused so."""
 
     def submitted(_: int) -> bool:
         try:
-            bench.submit(pages=10)
-        except LimitReached:
+            bench.submit(pages=pages)
+        except refusal:
             return False
         return True
 
     with ThreadPoolExecutor(8) as threads:
-        assert sum(threads.map(submitted, range(16))) == 10
+        return sum(threads.map(submitted, range(jobs)))
+
+
+def test_limit_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
+    limit_tenant(bench.context.database, bench.alice.tenant_id, pages_per_day=100)
+
+    assert _accepted_of(16, bench, pages=10, refusal=LimitReached) == 10
     assert _rows(bench) == (10, 10, 100)
     with bench.context.database.reading() as session:
         assert_books_agree(session)
@@ -148,15 +154,7 @@ def test_limit_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
 def test_backlog_is_never_passed_when_many_submit_at_once(bench: Bench) -> None:
     bench.submit(pages=40)
 
-    def submitted(_: int) -> bool:
-        try:
-            bench.submit(pages=20)
-        except Busy:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as threads:
-        assert sum(threads.map(submitted, range(12))) == 8
+    assert _accepted_of(12, bench, pages=20, refusal=Busy) == 8
     assert _rows(bench) == (9, 9, 200)
     with bench.context.database.reading() as session:
         assert_books_agree(session)
