@@ -51,9 +51,10 @@ from tests.running_portal import RunningPortal, start_portal, stop_portal
 PAGES_LEFT = 50
 ASKERS = 200
 AT_ONCE = 8
-_SECRET, _WARM_UP = "p" * 32, 20
 Span = tuple[float, float]
 _PROCESSES = 4
+_WARM_UP = 20
+_SECRET = "p" * 32
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import structlog
 from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
@@ -26,7 +25,6 @@ from portal.accounts.standing import refuse_ended_key
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden, InvalidRequest, NotFound
 
-log = structlog.get_logger()
 PREFIX_LENGTH = 10
 SECRET_LENGTH = 43  # 62^43 > 2^256
 _PREFIX_ALPHABET = string.ascii_lowercase + string.digits

@@ -29,8 +29,14 @@ _USE_WRITTEN_EVERY = timedelta(minutes=1)
 _KEYS, _TENANTS, _MEMBERS = ApiKey.__table__.c, Tenant.__table__.c, Member.__table__.c
 
 
+_OF_KEY = ("id", "prefix", "pepper_id", "key_hash", "scopes", "expires_at", "revoked_at", "last_used_at")
+
+
 class _Found(NamedTuple):
-    """What a key is proven by, and whom it stands for; `member_id` and what follows are None without a member."""
+    """What a key is proven by, and whom it stands for: _BY_PREFIX's columns in order.
+
+    `member_id` and what follows are None without a member.
+    """
 
     id: str
     prefix: str
@@ -53,7 +59,7 @@ class _Found(NamedTuple):
 
 _BY_PREFIX = (  # asked at each request: built once
     select(
-        *(_KEYS[name] for name in _Found._fields[:8]),
+        *(_KEYS[name] for name in _OF_KEY),
         *(_TENANTS[name] for name in ("id", "name", "state", "state_reason")),
         *(_MEMBERS[name] for name in ("id", "email", "role", "is_admin", "removed_at")),
     )

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from models import AuditEntry
 from portal.accounts.registration import RegistrationMode
+from portal.api.body import Body
 from portal.domain import Limit, TenantState
 from portal.tenancy.directory import TenantRow
 from portal.tenancy.dry_run import Verdict
@@ -20,11 +21,7 @@ from portal.usage.plans import PlanView
 from portal.usage.quota_decisions import QuotaAsk
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
-
-
-class StandingBody(_Body):
+class StandingBody(Body):
     """How the tenant stands against one limit."""
 
     limit: Limit
@@ -33,7 +30,7 @@ class StandingBody(_Body):
     resets_at: datetime | None
 
 
-class AdminTenantBody(_Body):
+class AdminTenantBody(Body):
     """A tenant: its terms and what it has used."""
 
     id: str
@@ -52,21 +49,21 @@ class AdminTenantBody(_Body):
     stored: dict[str, int] | None = Field(default=None, description="What it has stored; where one tenant is shown")
 
 
-class AdminTenantList(_Body):
+class AdminTenantList(Body):
     """All tenants, those over 80 % of a quota first."""
 
     object: Literal["list"] = "list"
     data: list[AdminTenantBody]
 
 
-class CreatedTenantBody(_Body):
+class CreatedTenantBody(Body):
     """A new tenant; the one-time password is in this answer only."""
 
     tenant: AdminTenantBody
     one_time_password: str
 
 
-class DeletedTenantBody(_Body):
+class DeletedTenantBody(Body):
     """What went."""
 
     id: str
@@ -74,7 +71,7 @@ class DeletedTenantBody(_Body):
     gone: dict[str, int]
 
 
-class EffectBody(_Body):
+class EffectBody(Body):
     """One thing that differs, what counts against it now, and what that does."""
 
     subject: str
@@ -84,7 +81,7 @@ class EffectBody(_Body):
     words: str
 
 
-class QuotaChangeBody(_Body):
+class QuotaChangeBody(Body):
     """What a change did, or would do. `change_id` undoes it until `undo_until`."""
 
     change_id: str | None
@@ -93,14 +90,14 @@ class QuotaChangeBody(_Body):
     seen: str | None = None
 
 
-class RegistrationBody(_Body):
+class RegistrationBody(Body):
     """Who may make a new tenant, and whether the operator fixed that."""
 
     mode: RegistrationMode
     is_fixed: bool
 
 
-class PlanBody(_Body):
+class PlanBody(Body):
     """A plan and how many tenants have it."""
 
     name: str
@@ -109,14 +106,14 @@ class PlanBody(_Body):
     limits: dict[str, float | None]
 
 
-class PlanList(_Body):
+class PlanList(Body):
     """All plans, the default first."""
 
     object: Literal["list"] = "list"
     data: list[PlanBody]
 
 
-class QuotaRequestBody(_Body):
+class QuotaRequestBody(Body):
     """A tenant's request for more."""
 
     id: str
@@ -134,14 +131,14 @@ class QuotaRequestBody(_Body):
     created_at: datetime
 
 
-class QuotaRequestList(_Body):
+class QuotaRequestList(Body):
     """Open requests first."""
 
     object: Literal["list"] = "list"
     data: list[QuotaRequestBody]
 
 
-class WouldRefuseBody(_Body):
+class WouldRefuseBody(Body):
     """A request that would be refused."""
 
     at: datetime
@@ -151,7 +148,7 @@ class WouldRefuseBody(_Body):
     was_refused: bool
 
 
-class VerdictBody(_Body):
+class VerdictBody(Body):
     """A tenant's last week under the limits that were tried."""
 
     tenant_id: str
@@ -164,14 +161,14 @@ class VerdictBody(_Body):
     refused: list[WouldRefuseBody]
 
 
-class DryRunBody(_Body):
+class DryRunBody(Body):
     """All tenants, those that would be refused most first."""
 
     object: Literal["list"] = "list"
     data: list[VerdictBody]
 
 
-class AuditEntryBody(_Body):
+class AuditEntryBody(Body):
     """Who did what to whom, from where, when."""
 
     id: str
@@ -188,7 +185,7 @@ class AuditEntryBody(_Body):
     details: dict[str, Any]
 
 
-class AuditList(_Body):
+class AuditList(Body):
     """One stretch of the log, newest first."""
 
     object: Literal["list"] = "list"

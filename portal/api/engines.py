@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from portal.api import contract
 from portal.api.access import AnyKey
+from portal.api.model_schemas import ChatOffer, ModelList, model_body
 from portal.api.problems import ProblemRoute
-from portal.api.schemas import ChatOffer, ModelList, model_body
 from portal.door.offer import vllm_of
 from portal.door.order import prompts
 from portal.engine.base import Engine

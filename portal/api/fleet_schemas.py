@@ -7,14 +7,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from portal.api.body import Body
 from portal.fleet.machines import EngineSight
 from portal.fleet.watch import FleetSight, FleetWatch
 from portal.serving.fleet_status import FleetStatus, InstanceStatus
 from portal.tenancy.overview import Queue
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class DrainOrder(BaseModel):
@@ -33,7 +30,7 @@ class RestartOrder(BaseModel):
     instance: int | None = Field(default=None, ge=0, le=9999, examples=[1])
 
 
-class FleetTroubleBody(_Body):
+class FleetTroubleBody(Body):
     """Why nothing is known of the fleet."""
 
     code: str
@@ -41,7 +38,7 @@ class FleetTroubleBody(_Body):
     remedy: str
 
 
-class FleetStoreBody(_Body):
+class FleetStoreBody(Body):
     """The one copy of the weights and who reads it."""
 
     state: str
@@ -52,7 +49,7 @@ class FleetStoreBody(_Body):
     last_error: str
 
 
-class FleetRouterBody(_Body):
+class FleetRouterBody(Body):
     """The router in front of the instances."""
 
     state: str
@@ -61,7 +58,7 @@ class FleetRouterBody(_Body):
     last_error: str
 
 
-class FleetInstanceBody(_Body):
+class FleetInstanceBody(Body):
     """One vLLM. What is not known is null, never 0."""
 
     number: int
@@ -79,7 +76,7 @@ class FleetInstanceBody(_Body):
     private_bytes: int | None = Field(description="Host memory of its own")
 
 
-class WorkerBody(_Body):
+class WorkerBody(Body):
     """One vLLM behind a router."""
 
     address: str
@@ -87,7 +84,7 @@ class WorkerBody(_Body):
     load: int | None
 
 
-class MachineEngineBody(_Body):
+class MachineEngineBody(Body):
     """An engine: whether it answers, and the workers of a router in front of it."""
 
     name: str
@@ -98,7 +95,7 @@ class MachineEngineBody(_Body):
     workers: list[WorkerBody] | None
 
 
-class QueueBody(_Body):
+class QueueBody(Body):
     """All tenants' pages now."""
 
     queued_pages: int
@@ -106,7 +103,7 @@ class QueueBody(_Body):
     oldest_seconds: float | None
 
 
-class FleetBody(_Body):
+class FleetBody(Body):
     """The machines that read. Without PORTAL_FLEET_URL the fleet's parts are null."""
 
     object: Literal["fleet"] = "fleet"

@@ -18,9 +18,7 @@ from portal.accounts.rotation import Overlap, rotate
 from portal.api import contract
 from portal.api.access import AnyKey, Reader
 from portal.api.jobs import MAX_WAIT_SECONDS
-from portal.api.multipart_form import body_limit_bytes
-from portal.api.problems import ProblemRoute
-from portal.api.schemas import (
+from portal.api.key_schemas import (
     CreatedKeyBody,
     KeyBody,
     KeyList,
@@ -31,6 +29,8 @@ from portal.api.schemas import (
     created_key_body,
     key_body,
 )
+from portal.api.multipart_form import body_limit_bytes
+from portal.api.problems import ProblemRoute
 from portal.api.usage_schemas import standing_bodies
 from portal.domain import Principal, Role, Scope
 from portal.errors import Forbidden

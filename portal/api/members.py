@@ -18,6 +18,7 @@ from portal.accounts.invites import CreatedInvite, InviteTerms, InviteView
 from portal.accounts.membership import MemberView
 from portal.api import contract
 from portal.api.access import MemberManager, Reader
+from portal.api.body import Body
 from portal.api.problems import ProblemRoute
 from portal.domain import Role
 from portal.http.given import PortalServices
@@ -27,11 +28,7 @@ routes = APIRouter(prefix="/v1/members", tags=["Members"], route_class=ProblemRo
 invite_routes = APIRouter(prefix="/v1/invites", tags=["Members"], route_class=ProblemRoute)
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
-
-
-class ListedMemberBody(_Body):
+class ListedMemberBody(Body):
     """A member of the tenant."""
 
     id: str
@@ -43,13 +40,13 @@ class ListedMemberBody(_Body):
     keys: int = Field(description="How many API keys work")
 
 
-class MembersBody(_Body):
+class MembersBody(Body):
     """All members, owners first."""
 
     data: list[ListedMemberBody]
 
 
-class InviteBody(_Body):
+class InviteBody(Body):
     """An invite that can still be used. Its link was shown when it was made, and never again."""
 
     id: str
@@ -66,7 +63,7 @@ class CreatedInviteBody(InviteBody):
     link: str = Field(description="Makes one account; shown in this answer only")
 
 
-class InvitesBody(_Body):
+class InvitesBody(Body):
     """The open invites, newest first."""
 
     data: list[InviteBody]

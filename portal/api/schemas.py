@@ -1,4 +1,4 @@
-"""What the API answers with: jobs, models, keys and the caller, as JSON bodies.
+"""What the API answers with: jobs, deletions and how it is, as JSON bodies.
 
 Times are ISO 8601 in UTC, sizes bytes, durations seconds, page positions and numbers counted from 1.
 """
@@ -10,15 +10,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from portal.accounts.api_keys import ApiKeyView
-from portal.api.usage_schemas import ReceiptBody, StandingBody, receipt_body
-from portal.domain import EngineCapability, JobState, Mode, PageState, Scope, Task
+from portal.api.body import Body
+from portal.api.usage_schemas import ReceiptBody, receipt_body
+from portal.domain import JobState, Mode, PageState, Task
 from portal.jobs.forecast import Outlook
 from portal.jobs.queries import JobView, PageView
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class Problem(BaseModel):
@@ -35,7 +31,7 @@ class Problem(BaseModel):
     request_id: str
 
 
-class PageErrorBody(_Body):
+class PageErrorBody(Body):
     """Why a page failed. Failed pages are not charged."""
 
     code: str
@@ -43,7 +39,7 @@ class PageErrorBody(_Body):
     remedy: str
 
 
-class PageBody(_Body):
+class PageBody(Body):
     """A page of a job: `position` counts over the job, `number` within its document."""
 
     position: int
@@ -60,7 +56,7 @@ class PageBody(_Body):
     image: str | None = Field(description="Path of the page's image, upright, once the page was read")
 
 
-class DocumentBody(_Body):
+class DocumentBody(Body):
     """An uploaded file."""
 
     id: str
@@ -70,7 +66,7 @@ class DocumentBody(_Body):
     page_count: int
 
 
-class QueueBody(_Body):
+class QueueBody(Body):
     """Where an unfinished job stands, and what it waits for."""
 
     position: int | None = Field(description="The place in the line of its next page, from 1; null when none waits")
@@ -86,7 +82,7 @@ class QueueBody(_Body):
     detail: str | None = Field(description="What ails the engine, or the server beside it, in words")
 
 
-class JobLinks(_Body):
+class JobLinks(Body):
     """Where to go from here."""
 
     self: str
@@ -95,14 +91,14 @@ class JobLinks(_Body):
     retry: str | None = Field(description="null while no page of the job has failed")
 
 
-class TemplateRefBody(_Body):
+class TemplateRefBody(Body):
     """The template of a run, as it was at that version."""
 
     name: str
     version: int
 
 
-class JobSummary(_Body):
+class JobSummary(Body):
     """A job without its pages, as in lists."""
 
     id: str
@@ -136,7 +132,7 @@ class JobBody(JobSummary):
     pages: list[PageBody]
 
 
-class JobList(_Body):
+class JobList(Body):
     """One stretch of the history, newest first."""
 
     object: Literal["list"] = "list"
@@ -145,7 +141,7 @@ class JobList(_Body):
     next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
 
 
-class DeletionBody(_Body):
+class DeletionBody(Body):
     """That something was deleted, and what went with it; nothing of its content."""
 
     id: str
@@ -158,7 +154,7 @@ class DeletionBody(_Body):
     at: datetime
 
 
-class DeletionList(_Body):
+class DeletionList(Body):
     """Deletions, newest first."""
 
     object: Literal["list"] = "list"
@@ -167,133 +163,14 @@ class DeletionList(_Body):
     next_before: str | None = Field(description="Pass it as `before` to read on; null at the end")
 
 
-class ModelCapabilitiesBody(_Body):
-    """What Mistral's clients ask of a model."""
-
-    ocr: bool = True
-    vision: bool = True
-    completion_chat: bool = False
-
-
-class ChatOffer(_Body):
-    """What POST /v1/chat/completions takes for the model."""
-
-    prompts: dict[str, str] = Field(
-        description="Texts that any key may send, by mode or task; none where the model takes an image alone"
-    )
-    max_tokens: int = Field(description="The longest answer")
-    max_pixels: int = Field(description="Width × height of an image at most")
-
-
-class ModelBody(_Body):
-    """An engine as a model, for OpenAI's and Mistral's clients: what it can read, and why not where it cannot."""
-
-    id: str
-    object: Literal["model"] = "model"
-    type: Literal["base"] = Field(default="base", description="Mistral's kind of model")
-    capabilities: ModelCapabilitiesBody = ModelCapabilitiesBody()
-    created: int
-    owned_by: str
-    checkpoint: str
-    profile_version: str
-    is_default: bool
-    tasks: list[Task]
-    languages: list[str]
-    unavailable: dict[Task, str] = Field(description="For each task it cannot do, the reason")
-    modes: list[Mode] = Field(description="How its 'extract' can be asked")
-    targets: list[str] = Field(description="Codes of the languages that it translates into")
-    purpose: str = Field(description="What it is good for, in words")
-    licence: str = Field(description="Licence of the checkpoint")
-    chat: ChatOffer | None = Field(description="null for one that is not on vLLM: it reads jobs only")
-    notice: str | None = Field(description="What the licence wants people to be told")
-
-
-class ModelList(_Body):
-    """All models, the default first."""
-
-    object: Literal["list"] = "list"
-    data: list[ModelBody]
-
-
-class KeyBody(_Body):
-    """An API key without its secret."""
-
-    id: str
-    object: Literal["api_key"] = "api_key"
-    name: str
-    prefix: str
-    scopes: list[Scope]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    last_used_address: str | None
-    revoked_at: datetime | None
-    created_by: str | None
-    replaced_by: str | None = Field(description="The `id` of the key that a rotation made in its place")
-
-
-class CreatedKeyBody(KeyBody):
-    """A new API key; `key` is shown this once and stored nowhere."""
-
-    key: str
-
-
-class KeyList(_Body):
-    """The tenant's keys, newest first, revoked ones too."""
-
-    object: Literal["list"] = "list"
-    data: list[KeyBody]
-
-
-class TenantBody(_Body):
-    """The caller's tenant. `state` is active, or no_new_jobs with the admin's reason."""
-
-    id: str
-    name: str
-    plan: str
-    time_zone: str = Field(description="Where its days and months begin, an IANA name")
-    state: str
-    state_reason: str | None
-
-
-class MemberBody(_Body):
-    """Who made the key."""
-
-    id: str
-    email: str | None
-    role: str
-
-
-class LimitsBody(_Body):
-    """What one request and one document may be."""
-
-    max_file_bytes: int
-    max_body_bytes: int
-    max_job_files: int
-    max_document_pages: int
-    max_page_pixels: int
-    max_wait_seconds: int
-
-
-class MeBody(_Body):
-    """The caller: tenant with its plan, member, key, the limits in force and how the tenant stands against them."""
-
-    tenant: TenantBody
-    member: MemberBody | None
-    key: KeyBody | None
-    scopes: list[Scope]
-    limits: LimitsBody
-    standing: list[StandingBody] = Field(description="Each counted limit, what is used and left of it")
-
-
-class WorkerCountBody(_Body):
+class WorkerCountBody(Body):
     """How many vLLM instances read, of all."""
 
     ready: int
     total: int
 
 
-class ReadinessBody(_Body):
+class ReadinessBody(Body):
     """Whether work can be taken, part by part."""
 
     status: Literal["ready", "unready"]
@@ -311,38 +188,6 @@ def job_body(job: JobView) -> JobBody:
 def job_summary(job: JobView) -> JobSummary:
     """A job without its pages."""
     return JobSummary(**_summary(job))
-
-
-def key_body(key: ApiKeyView) -> KeyBody:
-    """A key without its secret."""
-    return KeyBody.model_validate(key)
-
-
-def created_key_body(key: ApiKeyView, secret: str) -> CreatedKeyBody:
-    """A key with its secret, for the one answer that shows it."""
-    return CreatedKeyBody(**key_body(key).model_dump(), key=secret)
-
-
-def model_body(capability: EngineCapability, *, is_default: bool, chat: ChatOffer | None) -> ModelBody:
-    """An engine's capability in the shape of an OpenAI model. `created` is unknown, so 0."""
-    return ModelBody(
-        id=capability.name,
-        created=0,
-        owned_by="portal",
-        checkpoint=capability.checkpoint,
-        profile_version=capability.profile_version,
-        is_default=is_default,
-        tasks=sorted(capability.tasks),
-        languages=list(capability.languages),
-        unavailable=capability.unavailable,
-        modes=list(capability.modes),
-        targets=list(capability.targets),
-        purpose=capability.purpose,
-        licence=capability.licence,
-        capabilities=ModelCapabilitiesBody(completion_chat=chat is not None),
-        chat=chat,
-        notice=capability.notice,
-    )
 
 
 def job_path(job_id: str) -> str:

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from portal.api.body import Body
 from portal.domain import Limit, Standing
 from portal.errors import LimitReached, PortalError
 from portal.http.problems import retry_after_seconds, without_keys
@@ -17,11 +18,7 @@ from portal.usage.reports import DayUse, Share, UsageReport
 from portal.usage.standing import TenantStanding
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
-
-
-class ReceiptLineBody(_Body):
+class ReceiptLineBody(Body):
     """`pages` pages that were reserved, posted (charged) or returned for one reason."""
 
     kind: Literal["reserved", "posted", "returned"]
@@ -31,7 +28,7 @@ class ReceiptLineBody(_Body):
     words: str = Field(description="The reason, for people")
 
 
-class ReceiptBody(_Body):
+class ReceiptBody(Body):
     """What a job reserved, was charged and got back. `pending` ones are reserved and not ended yet."""
 
     reserved: int
@@ -41,7 +38,7 @@ class ReceiptBody(_Body):
     lines: list[ReceiptLineBody]
 
 
-class StandingBody(_Body):
+class StandingBody(Body):
     """How the tenant stands against one limit."""
 
     limit: Limit
@@ -52,7 +49,7 @@ class StandingBody(_Body):
     is_nearest: bool = Field(description="The limit that is nearest to refusing")
 
 
-class PagesBody(_Body):
+class PagesBody(Body):
     """Pages by what became of them. Only `charged` ones cost."""
 
     charged: int
@@ -78,7 +75,7 @@ class ShareBody(PagesBody):
     name: str
 
 
-class RefusedBody(_Body):
+class RefusedBody(Body):
     """Requests that a limit refused, and the pages they asked for."""
 
     code: str
@@ -87,7 +84,7 @@ class RefusedBody(_Body):
     pages: int
 
 
-class UsageBody(_Body):
+class UsageBody(Body):
     """A tenant's use: how it stands now, and what it used over some days."""
 
     object: Literal["usage"] = "usage"
@@ -107,7 +104,7 @@ class UsageBody(_Body):
     refused: list[RefusedBody]
 
 
-class RefusalBody(_Body):
+class RefusalBody(Body):
     """What a submission would be refused with, as its problem would say it."""
 
     code: str
@@ -119,7 +116,7 @@ class RefusalBody(_Body):
     retry_after_seconds: int | None = None
 
 
-class FilePriceBody(_Body):
+class FilePriceBody(Body):
     """A file's pages, how many of them would be read, and why it would be refused."""
 
     file_name: str
@@ -129,7 +126,7 @@ class FilePriceBody(_Body):
     error: RefusalBody | None
 
 
-class PriceBody(_Body):
+class PriceBody(Body):
     """What a job would cost now. Nothing was stored or reserved; asking counted as one of the requests a minute."""
 
     object: Literal["price"] = "price"

@@ -128,9 +128,9 @@ def _cut_out(client: ChatClient, stream: EventStream, piece: bytes) -> Iterator[
     """The events of a piece one by one: those before a fault are as good as if they had come alone."""
     try:
         for event in stream.feed(piece):
-            is_error, _ = event.is_error, event.has_text
-            if is_error:
+            if event.is_error:
                 raise failures.cut(client.name)
+            event.has_text  # noqa: B018  no JSON is a fault here, not where the event is passed on
             yield event
     except (ValueError, RecursionError):
         raise failures.not_understood(client.name) from None

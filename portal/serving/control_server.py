@@ -53,24 +53,26 @@ class Control:
 
     def carry_out(self, method: str, path: str) -> dict[str, Any]:
         """Raises PortalError."""
-        instance = _INSTANCE.fullmatch(path)
-        if method == "GET" and path == "/status":
+        if (method, path) == ("GET", "/status"):
             found: dict[str, Any] = self._done(self._supervisor.status())
             return found
-        if method == "POST" and path == "/restart":
-            self._done(self._supervisor.restart())
-        elif method == "POST" and instance is not None and instance[2] == "drain":
-            self._done(self._supervisor.drain(int(instance[1])))
-        elif method == "POST" and instance is not None:
-            self._done(self._supervisor.restart([int(instance[1])]))
-        elif method == "POST" and path == "/verify":
+        if (method, path) == ("POST", "/verify"):
             return asdict(verified(self._supervisor.fleet))
-        elif method == "POST" and path == "/down":
+        if (method, path) == ("POST", "/down"):
             self._loop.call_soon_threadsafe(self._supervisor.down)
         else:
-            raise NotFound("The fleet's control has no such command.", remedy="See `python app.py fleet --help`.")
+            self._done(self._change(method, path))
         _log.info("carried out: %s %s", method, path)
         return {"accepted": True}
+
+    def _change(self, method: str, path: str) -> Coroutine[Any, Any, None]:
+        instance = _INSTANCE.fullmatch(path)
+        if (method, path) == ("POST", "/restart"):
+            return self._supervisor.restart()
+        if method != "POST" or instance is None:
+            raise NotFound("The fleet's control has no such command.", remedy="See `python app.py fleet --help`.")
+        number = int(instance[1])
+        return self._supervisor.drain(number) if instance[2] == "drain" else self._supervisor.restart([number])
 
     def _done(self, command: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(command, self._loop).result(timeout=_COMMAND_SECONDS)

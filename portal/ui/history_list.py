@@ -222,9 +222,9 @@ def _facts(job: JobView, now: datetime) -> Markup:
 
 
 def _counts(job: JobView) -> str:
-    parts = [f"{job.pages_done} of {words.counted(job.page_count, 'page')}"]
+    parts = [f"{job.pages_done:,} of {words.counted(job.page_count, 'page')}"]
     if job.pages_failed:
-        parts.append(f"{job.pages_failed} failed")
+        parts.append(f"{job.pages_failed:,} failed")
     if job.is_final or job.pages_charged:
         parts.append(f"{job.pages_charged:,} charged")
     return ", ".join(parts)

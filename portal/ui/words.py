@@ -200,13 +200,13 @@ def _outcome(job: JobView) -> str:
         is_charged = any(line.reason == "blank_over_cap" for line in job.receipt.lines)
         tail = f" {counted(blank, 'page')} without text{'' if is_charged else ', not charged'}." if blank else ""
         return f"{_read(job)}{tail}"
-    done = f"{job.pages_done} of {counted(job.page_count, 'page')} done."
+    done = f"{job.pages_done:,} of {counted(job.page_count, 'page')} done."
     if job.state is JobState.CANCELLED:
         return f"Cancelled. {done} The rest is not charged."
     failed = [_failure(job, page) for page in job.pages if page.state is PageState.FAILED]
     if not failed:
         return done
-    more = f" {len(failed) - _NAMED_FAILURES} more pages failed." if len(failed) > _NAMED_FAILURES else ""
+    more = f" {counted(len(failed) - _NAMED_FAILURES, 'more page')} failed." if len(failed) > _NAMED_FAILURES else ""
     return f"{done} {' '.join(failed[:_NAMED_FAILURES])}{more} {_charge_of_failures(job)}"
 
 
@@ -224,7 +224,7 @@ def _read(job: JobView) -> str:
         return f"{counted(job.pages_done, 'page')} read."
     if before == job.pages_done:
         return f"{counted(before, 'page')} read before, free."
-    return f"{counted(job.pages_done, 'page')} read, {before} of them before, free."
+    return f"{counted(job.pages_done, 'page')} read, {before:,} of them before, free."
 
 
 def _failure(job: JobView, page: PageView) -> str:
